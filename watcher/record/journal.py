@@ -1,0 +1,133 @@
+"""The watch shift's record: checkpoint, history, the complete exchange of every poke (H 8, DESIGN 6).
+
+The order that nothing can break: the history line is durable, then the checkpoint, then the effect.
+A crash between the two leaves a poke that is in flight for the checkpoint and decided for the
+history; `line_of` finds it, and since deciding is pure, the same decision is reached again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from watcher.decision.state import SCHEMA, Decision, Observation, WatchState
+from watcher.record.checkpoint import Checkpoint
+from watcher.record.lines import Line, Lines, tail
+from watcher.record.runs import PokeFiles, Run
+
+
+class Journal:
+    """Everything one run writes down. All methods raise RecordError when the disk refuses."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._checkpoint = Checkpoint(run.checkpoint, WatchState, schema_version=SCHEMA, disk=run.disk)
+        self._history = Lines(run.disk, run.history)
+        self.note = self._history.note
+
+    def load(self) -> WatchState | None:
+        """The memory to go on from; None for a run that has none yet. Raises CheckpointDamaged."""
+        self._checkpoint.sweep()
+        return self._checkpoint.load()
+
+    def save(self, state: WatchState) -> None:
+        self._checkpoint.save(state)
+
+    def papers(self, number: int) -> PokeFiles:
+        return self.run.poke(number)
+
+    def prepare(self, number: int, prompt: str) -> PokeFiles:
+        """Write the prompt down before it is sent. A half-made poke of a killed start is overwritten."""
+        papers = self.run.poke(number)
+        for old in (papers.out, papers.err):
+            with contextlib.suppress(FileNotFoundError):
+                old.unlink()
+        self.run.disk.replace(papers.prompt, prompt.encode("utf-8", "replace"))
+        return papers
+
+    def record(self, state: WatchState, seen: Observation, decision: Decision, now: datetime) -> None:
+        """The decision, before anything acts on it: history first, then the checkpoint."""
+        self._history.append(self._line(state, seen, decision, now))
+        self.save(decision.state)
+
+    def line_of(self, number: int) -> dict[str, Any] | None:
+        """The history line of that poke where it is the last one; None where it was never decided."""
+        newest = next((line for line in reversed(tail(self.run.history, 1)) if isinstance(line, Line)), None)
+        return newest.document if newest and newest.document.get("poke") == number else None
+
+    def end(self, state: WatchState, ending: str, exit_code: int, now: datetime) -> None:
+        """The ending, for good: the next start is a new run."""
+        self.save(state)
+        self.run.end(
+            {
+                "ending": ending,
+                "exit_code": exit_code,
+                "because": state.because,
+                "at": now.isoformat(),
+                "pokes": state.pokes,
+                "spent_usd": state.spent_usd,
+                "session_id": state.session.id if state.session else None,
+                "revision": state.revision.tip if state.revision else None,
+                "published": state.published,
+            }
+        )
+
+    def close(self) -> None:
+        self._history.close()
+
+    def _line(
+        self, state: WatchState, seen: Observation, decision: Decision, now: datetime
+    ) -> dict[str, Any]:
+        answer, response, after = seen.answer, seen.answer.response, decision.state
+        papers = self.run.poke(state.pokes)
+        flight = state.in_flight
+        out_sha, out_bytes = digest(papers.out)
+        return {
+            "poke": state.pokes,
+            "at": now.isoformat(),
+            "started_at": flight.started_at.isoformat() if flight else None,
+            "outcome": decision.outcome.value,
+            "because": decision.because,
+            "progress": decision.progress,
+            "next": after.ending.value if after.ending else after.wait.pause.value if after.wait else "",
+            "wait_until": after.wait.until.isoformat() if after.wait else None,
+            "reset": decision.reset.at.isoformat() if decision.reset else None,
+            "reset_text": decision.reset.text if decision.reset else None,
+            "reset_zone": decision.reset.zone if decision.reset else None,
+            "session_id": response.session_id or (state.session.id if state.session else None),
+            "resumed": answer.resumed,
+            "ended": answer.ended.value,
+            "exit_code": answer.exit_code,
+            "cut_at": answer.cut_at,
+            "revision": {"tip": seen.revision.tip, "tree": seen.revision.tree} if seen.revision else None,
+            "open_tasks": list(seen.open_tasks),
+            "denials": list(response.denials),
+            "cost_usd": response.cost_usd,
+            "spent_usd": after.spent_usd,
+            "result": response.document,
+            "prompt": papers.prompt.name,
+            "prompt_sha256": digest(papers.prompt)[0],
+            "out": papers.out.name,
+            "out_sha256": out_sha,
+            "out_bytes": out_bytes,
+            "err": papers.err.name,
+        }
+
+
+def digest(path: Path) -> tuple[str, int]:
+    """SHA-256 and size of a file, read in blocks; ("", 0) where it cannot be read."""
+    total = hashlib.sha256()
+    size = 0
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return "", 0
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+            size += len(block)
+    return total.hexdigest(), size
