@@ -70,7 +70,7 @@ class Agent(Section, frozen=True, kw_only=True):
     ] = ("--resume", "{session}")
     fresh_args: Annotated[
         tuple[str, ...],
-        Row("custom profile: what begins a session under a chosen {session}", "ours", rules.texts, shown="none"),
+        Row("custom profile: what begins a session under its {session}", "ours", rules.texts, shown="none"),
     ] = ()
     output: Annotated[
         Literal["stream-json", "json"],

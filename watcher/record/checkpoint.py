@@ -19,7 +19,7 @@ import msgspec
 import orjson
 
 from watcher.record.documents import dump
-from watcher.record.files import Disk, RecordError
+from watcher.record.files import Disk, RecordError, Survives
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -62,9 +62,11 @@ def unframe(path: str | os.PathLike[str], framed: bytes) -> bytes:
     return bytes(body)
 
 
-def save(disk: Disk, path: str | os.PathLike[str], body: bytes) -> None:
+def save(
+    disk: Disk, path: str | os.PathLike[str], body: bytes, survives: Survives = Survives.POWER_CUT
+) -> None:
     """Frame `body` (UTF-8) and put it in place of the file, durable on return. Raises RecordError."""
-    disk.replace(path, frame(body))
+    disk.replace(path, frame(body), survives=survives)
 
 
 def load(path: str | os.PathLike[str]) -> bytes | None:
@@ -106,11 +108,12 @@ class Checkpoint(Generic[T]):
         self._loaders: dict[int, Callable[[bytes], T]] = {**(loaders or {}), schema_version: decoder.decode}
         self._refused = False
 
-    def save(self, state: T) -> None:
+    def save(self, state: T, *, survives: Survives = Survives.POWER_CUT) -> None:
         """Durable on return. A refused file still in place is set aside first. Raises RecordError."""
         if self._refused:
             self.set_aside()
-        save(self._disk, self.path, dump(_Body(schema_version=self._version, state=msgspec.Raw(dump(state)))))
+        body = dump(_Body(schema_version=self._version, state=msgspec.Raw(dump(state))))
+        save(self._disk, self.path, body, survives)
 
     def load(self) -> T | None:
         """The state last saved, None where there is none. Raises CheckpointDamaged, RecordError.

@@ -8,6 +8,7 @@ between any two system calls and leaves nothing that a reader could take for som
 from __future__ import annotations
 
 import contextlib
+import enum
 import itertools
 import os
 import stat
@@ -23,6 +24,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _GROW = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class Survives(enum.Enum):
+    """What a replaced file is proof against. Each step down saves flushes, where losing it costs nothing."""
+
+    POWER_CUT = "power cut"  # the new content, for good
+    POWER_CUT_OR_FORMER = "power cut, or the former content"  # whole, but possibly the content before
+    KILL = "kill"  # of the process; a power cut may leave anything, so the reader must not need it
+
+
 class Disk:
     """The system calls that make bytes durable, in one object that tests can make fail.
 
@@ -32,7 +41,9 @@ class Disk:
     Every method raises RecordError.
     """
 
-    def replace(self, path: Place, data: bytes, mode: int = 0o600) -> None:
+    def replace(
+        self, path: Place, data: bytes, mode: int = 0o600, *, survives: Survives = Survives.POWER_CUT
+    ) -> None:
         """Put `data` in place of the whole file, durable on return: the four steps of A, "Checkpointing"."""
         folder, name = os.path.split(os.fspath(path))
         # Beside the file, or the rename would be a copy. Named by chance: in a container a pid comes again.
@@ -40,7 +51,7 @@ class Disk:
         directory = self._open_directory(folder, path)
         try:
             try:
-                self._write_new(temporary, directory, data, mode)
+                self._write_new(temporary, directory, data, mode, flush=survives is not Survives.KILL)
                 self._rename(temporary, name, directory)
             except BaseException as error:
                 with contextlib.suppress(OSError):
@@ -50,7 +61,8 @@ class Disk:
                     raise RecordError(path, "replace", error.errno, left) from error
                 raise
             try:
-                self.fsync(directory)
+                if survives is Survives.POWER_CUT:
+                    self.fsync(directory)
             except OSError as error:
                 left = "The new content is in place, but a power cut may bring the former back."
                 raise RecordError(path, "replace", error.errno, left) from error
@@ -143,6 +155,14 @@ class Disk:
             raise RecordError(path, "clean up beside", error.errno) from error
         return strays
 
+    def again(self, old: Place, new: Place) -> bool:
+        """Give a finished file a second name, replacing none; False where that cannot be done."""
+        try:
+            os.link(old, new, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def remove_tree(self, path: Place) -> None:
         """Delete a directory with all that is in it, following no link; a killed call leaves a part."""
         import shutil  # costs as much to import as the whole record, and only pruning needs it
@@ -168,13 +188,14 @@ class Disk:
         while written < len(data):
             written += self._write(descriptor, memoryview(data)[written:])
 
-    def _write_new(self, name: str, directory: int, data: bytes, mode: int) -> None:
+    def _write_new(self, name: str, directory: int, data: bytes, mode: int, *, flush: bool) -> None:
         descriptor = self._open(name, _NEW, mode, directory)
         try:
             if mode != 0o600:
                 os.fchmod(descriptor, mode)
             self.write_all(descriptor, data)
-            self.fsync(descriptor)
+            if flush:
+                self.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from watcher.decision.state import SCHEMA, Decision, Observation, WatchState
 from watcher.record.checkpoint import Checkpoint
+from watcher.record.documents import dump, load
+from watcher.record.files import Survives
 from watcher.record.lines import Line, Lines, tail
 from watcher.record.runs import PokeFiles, Run
 
@@ -27,6 +29,8 @@ class Journal:
         self.run = run
         self._checkpoint = Checkpoint(run.checkpoint, WatchState, schema_version=SCHEMA, disk=run.disk)
         self._history = Lines(run.disk, run.history)
+        self._flight = run.path / "flight.json"
+        self._prompt = ""
         self.note = self._history.note
 
     def load(self) -> WatchState | None:
@@ -43,16 +47,37 @@ class Journal:
     def prepare(self, number: int, prompt: str) -> PokeFiles:
         """Write the prompt down before it is sent. A half-made poke of a killed start is overwritten."""
         papers = self.run.poke(number)
-        for old in (papers.out, papers.err):
+        for old in (papers.out, papers.err, papers.prompt):
             with contextlib.suppress(FileNotFoundError):
                 old.unlink()
-        self.run.disk.replace(papers.prompt, prompt.encode("utf-8", "replace"))
+        same = self._prompt == prompt and self.run.disk.again(self.run.poke(number - 1).prompt, papers.prompt)
+        if not same:
+            self.run.disk.replace(papers.prompt, prompt.encode("utf-8", "replace"))
+        self._prompt = prompt
         return papers
 
+    def note_start(self, number: int, pid: int, ticks: int, boot_id: str) -> None:
+        """Who works on the poke: only needed while this boot lasts, so it need not survive a power cut."""
+        note = {"poke": number, "pid": pid, "ticks": ticks, "boot_id": boot_id}
+        self.run.disk.replace(self._flight, dump(note), survives=Survives.KILL)
+
+    def started(self, number: int) -> dict[str, Any] | None:
+        """What `note_start` noted of that poke; None where it was not started, or the note is lost."""
+        try:
+            note = load(self._flight.read_bytes())
+        except (OSError, ValueError):
+            return None
+        kinds = (note.get("pid"), note.get("ticks"), note.get("boot_id"))
+        whole = isinstance(kinds[0], int) and isinstance(kinds[1], int) and isinstance(kinds[2], str)
+        return note if whole and note.get("poke") == number else None
+
     def record(self, state: WatchState, seen: Observation, decision: Decision, now: datetime) -> None:
-        """The decision, before anything acts on it: history first, then the checkpoint."""
+        """The decision, before anything acts on it: history first, then the checkpoint.
+
+        A power cut may bring the checkpoint before back; the history line then leads to the same decision.
+        """
         self._history.append(self._line(state, seen, decision, now))
-        self.save(decision.state)
+        self._checkpoint.save(decision.state, survives=Survives.POWER_CUT_OR_FORMER)
 
     def line_of(self, number: int) -> dict[str, Any] | None:
         """The history line of that poke where it is the last one; None where it was never decided."""
