@@ -1,0 +1,232 @@
+"""Put a watch shift together: everything that can be refused is refused before the first poke."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from watcher.config import Config, Loaded
+from watcher.decision.state import WatchState
+from watcher.effect import snapshot
+from watcher.effect.git import Repository
+from watcher.effect.notify import Notifier
+from watcher.effect.publish import Publisher
+from watcher.effect.systemd import Systemd
+from watcher.effect.wait import Clock
+from watcher.environment import agent_env, billing_mode, tool_env
+from watcher.log import Log, open_log
+from watcher.poke import Agent
+from watcher.prepare.checks import (
+    Refused,
+    agent_account,
+    agent_command,
+    ask_of,
+    demand_callable,
+    existing_directory,
+    known_profile,
+    repository_of,
+)
+from watcher.prepare.hearing import hear
+from watcher.prepare.policy import policy
+from watcher.prepare.reloading import Reloading
+from watcher.process import Account, become_subreaper
+from watcher.record.account import Account as LimitGate
+from watcher.record.files import Disk
+from watcher.record.home import Home
+from watcher.record.journal import Journal
+from watcher.record.lock import hold
+from watcher.record.runs import Run
+from watcher.signals import Inbox
+from watcher.standing import standing_command
+from watcher.tasks.list import TaskList
+from watcher.watch import Watch, begin
+
+__all__ = ["Refused", "prepared"]
+
+
+@contextmanager
+def prepared(
+    loaded: Loaded,
+    *,
+    clock: Clock,
+    inbox: Inbox,
+    environ: Mapping[str, str],
+    readable: bool | None = None,
+) -> Iterator[tuple[Watch, WatchState]]:
+    """A shift that holds its project's locks for the length of the block, and where it stands.
+
+    Raises Refused, ConfigError, HomeRefused, Held, CheckpointDamaged, RecordError.
+    """
+    config = loaded.config
+    project = existing_directory(config.project)
+    account = agent_account(config.agent.user)
+    agent_profile = known_profile(config)
+    env = agent_env(config.agent, account, environ)
+    command = agent_command(config, env, project)
+    repository = repository_of(project, account, environ)
+    home = Home.for_project(
+        project,
+        Path(config.state.root) if config.state.root else None,
+        Path(config.state.work_root) if config.state.work_root else None,
+        environ=environ,
+    )
+    become_subreaper()
+    with hold(home, project):
+        moved = home.identity_change()
+        if low := home.low_disk(config.state.min_free_mb):
+            raise Refused(f"{low}. The run's records would not fit. Free some space, then start again.")
+        removed = home.prune(config.state.keep_runs)
+        run = home.open_run(clock.now())
+        log = open_log(run.path / "watcher.log", readable=readable)
+        journal = Journal(run)
+        state, resumed = where_it_stands(config, journal, repository, clock)
+        for note in (moved, journal.note, f"old runs removed: {', '.join(removed)}" if removed else ""):
+            if note:
+                log.warning(note)
+        home.remember_identity()
+        prompt = standing_command(config)
+        ask = ask_of(config, project, prompt)
+        agent = Agent(
+            profile=agent_profile,
+            command=command,
+            project=project,
+            env=env,
+            account=account,
+            timeout_s=config.watch.poke_timeout_s,
+        )
+        demand_callable(agent, ask)
+        shift = Watch(
+            policy=policy(config),
+            agent=agent,
+            ask=ask,
+            prompt=prompt,
+            repository=repository,
+            publisher=publisher_of(config, state, repository, environ),
+            tasks=TaskList(project=project, paths=task_paths(loaded), modes=config.tasks.autonomous_modes),
+            journal=journal,
+            account=account_of(config, home, run.disk, environ),
+            notifier=Notifier(
+                command=tuple(config.notify.command),
+                project=str(project),
+                cwd=run.path,
+                env=tool_env(environ),
+                timeout_s=config.notify.timeout_s,
+                retries=config.notify.retries,
+                log=log,
+            ),
+            inbox=inbox,
+            clock=clock,
+            systemd=Systemd(environ),
+            log=log,
+            seen_branches=dict(repository.look(state.branch).tips),
+        )
+        if not resumed:
+            keep_uncommitted_work(log, repository, home, run, clock)
+        snapshot.forget(home.snapshots, removed, run.disk)
+        inbox.requests = lambda: hear(inbox, run, log)
+        inbox.requests()
+        shift.reload = Reloading(loaded, env=env, project=project)
+        introduce(log, config, state, env, account, repository, resumed=resumed)
+        try:
+            yield shift, state
+        finally:
+            journal.close()
+
+
+def where_it_stands(
+    config: Config, journal: Journal, repository: Repository, clock: Clock
+) -> tuple[WatchState, bool]:
+    """The memory of the run that was left unfinished, or that of a new one."""
+    known = journal.load()
+    if known is not None:
+        return known, True
+    branch = config.publish.branch or repository.head_branch()
+    if not branch:
+        raise Refused(
+            "HEAD is detached, so it is not clear which branch is worked on and published. "
+            "Check out a branch, or set publish.branch."
+        )
+    remote = ""
+    if config.publish.enabled:
+        remote = config.publish.remote or repository.remote_url()
+    state = begin(journal.run.name, clock.now(), repository.look(branch), branch=branch, remote=remote)
+    journal.save(state)
+    return state, False
+
+
+def account_of(config: Config, home: Home, disk: Disk, environ: Mapping[str, str]) -> LimitGate:
+    """Whose quota this is: the configured name, else the program and the user it runs as."""
+    user = config.agent.user or environ.get("USER") or str(os.geteuid())
+    name = config.agent.account or f"{config.agent.profile}-{user}"
+    return LimitGate(home.account(name), name, str(home.project), disk)
+
+
+def publisher_of(
+    config: Config, state: WatchState, repository: Repository, environ: Mapping[str, str]
+) -> Publisher | None:
+    """The way to the remote, or None where publishing is off."""
+    if not config.publish.enabled or not (state.remote or config.publish.command):
+        return None
+    return Publisher(
+        repository=dataclasses.replace(repository, timeout_s=config.publish.timeout_s),
+        remote=state.remote,
+        branch=state.branch,
+        command=tuple(config.publish.command),
+        env=tool_env(environ),
+        timeout_s=config.publish.timeout_s,
+    )
+
+
+def task_paths(loaded: Loaded) -> tuple[str, ...]:
+    """The configured list; the two spellings of the reference where nothing is configured."""
+    path = loaded.config.tasks.path
+    return (path, "docs/tasks.md") if loaded.origins["tasks.path"] == "default" else (path,)
+
+
+def keep_uncommitted_work(log: Log, repository: Repository, home: Home, run: Run, clock: Clock) -> None:
+    """What is not committed yet is kept outside the project: an agent once overwrote such a file (H 6.2)."""
+    kept = snapshot.take(repository, home.snapshots, run.name, clock.now(), run.disk)
+    if kept is None:
+        return
+    log.warning(
+        "the work tree has uncommitted work, which the agent may change; "
+        "it is kept, and harness restore brings it back",
+        kept=kept.kept,
+        deleted=kept.deleted,
+        not_kept="; ".join(kept.skipped[:10]),
+        problem=kept.warning,
+    )
+
+
+def introduce(
+    log: Log,
+    config: Config,
+    state: WatchState,
+    env: Mapping[str, str],
+    account: Account | None,
+    repository: Repository,
+    *,
+    resumed: bool,
+) -> None:
+    """Say once what will happen, and what is not as safe as it could be."""
+    log.info(
+        "watch goes on with an unfinished run" if resumed else "watch begins",
+        project=str(repository.path),
+        run=state.run,
+        branch=state.branch,
+        remote=state.remote or "none: publishing is off",
+        max_turns=config.watch.max_turns,
+        stall_limit=config.watch.stall_limit,
+        poke_limit=config.watch.poke_limit,
+    )
+    log.info("billing", mode=billing_mode(env))
+    if account is None:
+        log.warning(
+            "the agent runs as the harness's own user: it can reach the harness's records. "
+            "Set agent.user to a user of its own"
+        )
+    if state.remote and not config.publish.remote:
+        log.warning("publish.remote is not set; origin's URL was taken and pinned for this run")
