@@ -1,0 +1,3 @@
+from watcher.main import main
+
+main()
