@@ -65,6 +65,7 @@ class Agent:
         marker: str,
         interrupts: Interrupts | None,
         on_start: Callable[[Started], None] | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> Poked:
         """Run the program to its end. Raises OSError only when our own output files cannot be made."""
         command = Command(
@@ -79,7 +80,11 @@ class Agent:
             marker=marker,
         )
         finished = supervise(
-            command, interrupts=interrupts, complete=self.profile.is_complete, on_start=on_start
+            command,
+            interrupts=interrupts,
+            complete=self.profile.is_complete,
+            on_start=on_start,
+            tick=tick,
         )
         return Poked(answer=self.read(papers, ask, finished), finished=finished)
 

@@ -137,7 +137,8 @@ class Watch:
             self._ask(session),
             papers,
             marker=marker,
-            interrupts=_Beating(self.inbox, self.systemd),
+            interrupts=self.inbox,
+            tick=self.systemd.beat,
             on_start=lambda it: self.journal.note_start(number, it.pid, it.started_at_ticks, it.boot_id),
         )
         tell.leftovers(self.log, poked.finished)
@@ -236,21 +237,6 @@ class Watch:
     def _open_tasks(self, answer: Answer) -> tuple[str, ...]:
         """Only a claim of being done is held against the list; reading it costs nothing otherwise."""
         return self.tasks.eligible() if says(answer.response.text, self.policy.sentinel) else ()
-
-
-@dataclass(slots=True)
-class _Beating:
-    """The inbox as a running poke sees it, feeding the watchdog on the way."""
-
-    inbox: Inbox
-    systemd: Systemd
-
-    def fileno(self) -> int:
-        return self.inbox.fileno()
-
-    def stop_now(self) -> bool:
-        self.systemd.beat()
-        return self.inbox.stop_now()
 
 
 def begin(run: str, now: datetime, look: Look, *, branch: str, remote: str) -> WatchState:

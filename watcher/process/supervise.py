@@ -28,6 +28,7 @@ from watcher.process.values import (
 from watcher.process.waiting import Waiting, time_left
 
 _LADDER = Ladder()
+TICK_S = 10.0  # the shortest watchdog that makes sense is three of these
 
 
 def supervise(
@@ -36,6 +37,7 @@ def supervise(
     interrupts: Interrupts | None = None,
     complete: Callable[[Path], bool] | None = None,
     on_start: Callable[[Started], None] | None = None,
+    tick: Callable[[], None] | None = None,
     ladder: Ladder = _LADDER,
 ) -> Finished:
     """Run one program until it ends, or end it: then nothing it started is left running.
@@ -48,6 +50,8 @@ def supervise(
     Found is what descends from the program (all of it if `become_subreaper` was called before) or
     carries the marker in its environment. What did neither, or belongs to a user whose processes we
     may not signal, is not ended; the latter are `survivors`.
+
+    `tick` is called at least once every `TICK_S` while the program works: a sign of life for a watchdog.
 
     Raises OSError where stdin cannot be read or an output file not be created, and whatever the
     callbacks raise, after everything has been killed. A program that cannot be started is a result.
@@ -74,7 +78,7 @@ def supervise(
         with never_alone(child):
             waiting = stack.enter_context(Waiting(child, interrupts))
             run = _Run(command, child, waiting, before, ladder, stdout)
-        finished = run.to_the_end(complete, on_start)
+        finished = run.to_the_end(complete, on_start, tick)
         return replace(finished, wall_s=time.monotonic() - began)
 
 
@@ -138,12 +142,13 @@ class _Run:
         self,
         complete: Callable[[Path], bool] | None,
         on_start: Callable[[Started], None] | None,
+        tick: Callable[[], None] | None,
     ) -> Finished:
         sweep = Sweep(self._family, pause=self._waiting.pause, hurried=lambda: self._waiting.stops > 1)
         try:
             if on_start:
                 on_start(Started(pid=self._root.pid, started_at_ticks=self._root.ticks, boot_id=boot_id()))
-            end = self._wait(complete)
+            end = self._wait(complete, tick)
             size = self._clear(end, sweep)
         except BaseException:  # a callback failed, or a bug of ours: no agent without a supervisor
             Sweep(self._family).clear(term_s=0, kill_s=self._ladder.kill_s)
@@ -159,13 +164,16 @@ class _Run:
             survivors=sweep.survivors,
         )
 
-    def _wait(self, complete: Callable[[Path], bool] | None) -> End:
+    def _wait(self, complete: Callable[[Path], bool] | None, tick: Callable[[], None] | None) -> End:
         """Until the program ended or is to be ended."""
         timeout_s = self._command.timeout_s
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         settling = _Settling(complete, self._command.stdout, self._stdout, self._ladder) if complete else None
         while True:
             wake_at = min(deadline, settling.wake_at) if settling else deadline
+            if tick:
+                tick()
+                wake_at = min(wake_at, time.monotonic() + TICK_S)
             if self._waiting.pause(time_left(wake_at)):
                 return End.EXITED
             if self._waiting.stops:
