@@ -444,7 +444,7 @@ def test_chains_of_processes_that_hop_from_session_to_session_are_ended(
 
 def test_orphans_are_caught_without_a_scan(place: Place, subreaper: None, hopper: str) -> None:
     """Where our turn comes too rarely for a scan to meet a link of the chain alive."""
-    family = Family(None, marker="", uid=None, before=Before.now(marked=False))
+    family = Family(None, marker="", uid=None, before=Before.now())
     assert subprocess.run([hopper], env=place.env).returncode == 0
     caught = set(family.chase())
     while family.adopted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Set
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ from watcher.process.proc import (
     is_alive,
     look,
     own_children,
-    pids,
+    pids_since,
     processes,
 )
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SURE = 3  # scans until an empty one is believed although an orphan of ours is still listed
-_REUSE_S = 5.0  # so soon no pid that was in use before has passed to a process of the family
+_REUSE_S = 5.0  # so soon the numbers cannot have come round to where they were
 _CHASES = 1000  # rounds of about 30 microseconds, faster than a process can fork itself away
 
 
@@ -44,13 +44,12 @@ class Before:
     """What there was before a child was started: none of it belongs to the child's family."""
 
     children: frozenset[Identity]  # of ours
-    pids: frozenset[str]  # of everybody; empty where no marker is going to be looked for
     at: float  # monotonic
 
     @classmethod
-    def now(cls, *, marked: bool) -> Before:
+    def now(cls) -> Before:
         children = frozenset(seen.identity for pid in own_children() if (seen := look(pid)))
-        return cls(children, frozenset(pids()) if marked else frozenset(), time.monotonic())
+        return cls(children, time.monotonic())
 
 
 class Family:
@@ -77,8 +76,8 @@ class Family:
         """Whether nothing is left, once `root` has been reaped. Cheap when that is so."""
         self.reap()
         young = self._before is not None and time.monotonic() - self._before.at < _REUSE_S
-        old = self._before.pids if self._before and young else frozenset()
-        return not self.adopted() and not self._carriers(old)
+        among = pids_since(self.root.pid) if self.root and young else None
+        return not self.adopted() and not self._carriers(among)
 
     def living(self) -> dict[Identity, str]:
         """Every member that still runs, by name. Costs a scan of all processes."""
@@ -137,8 +136,8 @@ class Family:
         self._known.update(one.identity for one in seen)
         return {one.identity: one.name for one in seen}
 
-    def _carriers(self, skipped: Set[str] = frozenset()) -> set[int]:
-        return set(carriers(self._marker, self._uid, skipped=skipped)) if self._marker else set()
+    def _carriers(self, among: Iterable[str] | None = None) -> set[int]:
+        return set(carriers(self._marker, self._uid, among=among)) if self._marker else set()
 
     def _new_children(self) -> set[int]:
         children = own_children()

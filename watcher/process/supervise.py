@@ -61,7 +61,7 @@ def supervise(
         stdin = _open(stack, command.stdin or Path(os.devnull), os.O_RDONLY)
         stdout = _open(stack, command.stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         stderr = _open(stack, command.stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        before = Before.now(marked=True)
+        before = Before.now()
         try:
             child = start(
                 command.argv,

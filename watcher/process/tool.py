@@ -42,7 +42,7 @@ def run_tool(
     Not to be called while another thread starts processes.
     """
     deadline = time.monotonic() + timeout_s
-    before = Before.now(marked=False)
+    before = Before.now()
     stdin = subprocess.PIPE if input is not None else subprocess.DEVNULL
     child = start(
         argv,

@@ -64,9 +64,9 @@ class Run:
 
     def poke(self, number: int) -> PokeFiles:
         """The files of poke `number`, which are not made here; their directory exists."""
-        base = self.path / "pokes" / f"{number:06d}"
+        folder, name = self.path / "pokes", f"{number:06d}"
         return PokeFiles(
-            prompt=base.with_suffix(".prompt"), out=base.with_suffix(".out"), err=base.with_suffix(".err")
+            prompt=folder / f"{name}.prompt", out=folder / f"{name}.out", err=folder / f"{name}.err"
         )
 
     @property
