@@ -43,8 +43,10 @@ class Sink:
             with contextlib.suppress(OSError):
                 os.write(self._file, line.encode() + b"\n")
         if self._console is not None:
-            with contextlib.suppress(OSError, ValueError):
+            try:
                 print(render(event) if self._readable else line, file=self._console, flush=True)
+            except (OSError, ValueError):
+                self._console = None  # nobody reads any more; the file goes on
 
     info = debug = warning = error = critical = msg
 

@@ -6,6 +6,7 @@ Python's own crash code is 1, which would read as "unusable agent", so even the 
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 
 def main() -> None:
@@ -30,7 +31,19 @@ def _guarded(argv: list[str], name: str = "harness") -> None:
         code = 130
     except BaseException:
         code = _confess()
+    _let_go(sys.stdout, sys.stderr)
     sys.exit(code)
+
+
+def _let_go(*streams: TextIO) -> None:
+    """Flush what can be flushed; else Python's own last flush would fail and turn our code into 120."""
+    import os
+
+    for stream in streams:
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _confess() -> int:

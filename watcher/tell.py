@@ -32,6 +32,7 @@ def poke(
         exit=seen.answer.exit_code,
         session=response.session_id or (state.session.id if state.session else ""),
         said=response.text[:SNIPPET],
+        author=look.author if look and decision.progress else "",
         elsewhere=", ".join(look.elsewhere(state.branch, known)[:10]) if look else "",
     )
     if decision.state.ending is Ending.UNUSABLE:

@@ -35,7 +35,7 @@ from watcher.decision.state import (
 from watcher.effect.git import GitError, Look, Repository
 from watcher.effect.notify import Notifier
 from watcher.effect.publish import Published, Publisher
-from watcher.effect.systemd import Systemd
+from watcher.effect.systemd import Systemd, waiting, working
 from watcher.effect.wait import Clock, wait_until
 from watcher.log import Log
 from watcher.poke import Agent
@@ -91,13 +91,17 @@ class Watch:
         """
         wait = state.wait
         self._listen()
-        self.inbox.woken = False  # there was no wait to end while the agent worked
         if wait is not None:
             if wait.pause is not Pause.BETWEEN:
                 self.log.info("waiting", pause=wait.pause.value, until=wait.until.isoformat(), why=wait.why)
-            self.systemd.status(f"poke {state.pokes}, {wait.pause.value} until {wait.until:%H:%M:%S} UTC")
+            self.systemd.status(waiting(state.pokes, wait, self.clock.now()))
             wait_until(
-                wait.until, clock=self.clock, bell=self.inbox, over=self._listen, beat=self.systemd.beat
+                wait.until,
+                clock=self.clock,
+                bell=self.inbox,
+                over=self._listen,
+                beat=self.systemd.beat,
+                beat_s=self.systemd.beat_s,
             )
             if wait.pause is not Pause.BETWEEN:
                 state = self.publish(state)
@@ -132,7 +136,7 @@ class Watch:
         )
         papers = self.journal.prepare(number, self.prompt)
         self.journal.save(state)
-        self.systemd.status(f"poke {number}, the agent is working")
+        self.systemd.status(working(number, self.clock.now()))
         poked = self.agent.poke(
             self._ask(session),
             papers,
@@ -155,11 +159,13 @@ class Watch:
         )
         now = self.clock.now()
         decision = decide(self.policy, state, observation, now)
+        self.inbox.read()
+        self.inbox.woken = False  # while the agent worked there was no wait to end; from here on there is
         self.journal.record(state, observation, decision, now)
         self._tell_account(decision)
         tell.poke(self.log, state, observation, decision, look, self.seen_branches)
         if decision.alert:
-            self.notifier.alert("needs you", decision.alert, state)
+            self._alert("needs you", decision.alert, state)
         return decision.state
 
     def publish(self, state: WatchState) -> WatchState:
@@ -167,6 +173,7 @@ class Watch:
         tip = state.revision.tip if state.revision else ""
         if self.publisher is None or not tip or tip == state.published:
             return state
+        self.systemd.allow(self.publisher.longest_s)
         publication = self.publisher.publish(tip)
         if publication.result is Published.FAILED:
             self.log.warning(
@@ -180,6 +187,7 @@ class Watch:
 
     def end(self, state: WatchState, ending: Ending) -> int:
         """Record the ending and tell whoever must know. Work that is not on the remote is not done."""
+        self.systemd.stopping()
         state = self.publish(state)
         if ending is Ending.DONE and self.publisher is not None and not state.is_published:
             ending = Ending.UNPUBLISHED
@@ -187,13 +195,16 @@ class Watch:
         self.journal.end(state, ending.value, kind.exit_code, self.clock.now())
         published = state.is_published if self.publisher else None
         tell.ending(self.log, state, ending, published=published)
+        self.systemd.status(f"ended after poke {state.pokes}: {ending.value}")
         if kind.alert:
-            self.notifier.alert(ending.value, state.because, state)
+            self._alert(ending.value, state.because, state)
         return kind.exit_code
 
     def leave(self, state: WatchState) -> int:
         """Stopped by a signal: nothing ends, the next start goes on from here."""
+        self.systemd.stopping()
         state = self.publish(state)
+        self.systemd.status(f"stopped after poke {state.pokes}; the next start goes on from there")
         self.log.info(
             "stopped; the next start goes on from here", exit=self.inbox.exit_code, pokes=state.pokes
         )
@@ -206,8 +217,14 @@ class Watch:
         self.inbox.read()
         if self.inbox.reload:
             self.inbox.reload = False
+            self.systemd.reloading()
             self.reload(self)
+            self.systemd.ready()
         return self.inbox.stop is not Stop.NO or self.inbox.woken
+
+    def _alert(self, subject: str, text: str, state: WatchState) -> None:
+        self.systemd.allow(self.notifier.longest_s)
+        self.notifier.alert(subject, text, state)
 
     def _ask(self, session: Session | None) -> Ask:
         """This poke's question; without the instruction file where the agent has removed it."""

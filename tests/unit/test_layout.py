@@ -26,6 +26,7 @@ MAY_USE = {
     "record": {"decision"},
     "effect": {"decision", "log", "process", "record"},
     "signals": {"decision"},
+    "look": {"config", "decision", "log", "record"},
 }
 PURE = ("decision", "response")
 IMPURE = {

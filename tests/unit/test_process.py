@@ -196,8 +196,16 @@ def when_exists(path: str, *actions: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+EARLIER: set[int] = set()  # children that other test files left to this process; none of them is ours
+
+
+@pytest.fixture(autouse=True, scope="module")
+def earlier_children() -> None:
+    EARLIER.update(proc_module.own_children())
+
+
 def children() -> set[int]:
-    return proc_module.own_children()
+    return proc_module.own_children() - EARLIER
 
 
 # --- a program that ends by itself --------------------------------------------------------------

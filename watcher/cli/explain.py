@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--stderr", "stderr", type=click.Path(path_type=Path), help="What the program wrote to stderr.")
 @click.option("--error/--no-error", default=True, help="Whether a bare message came with the error flag.")
 @click.option("--exit", "exit_code", type=int, help="The program's exit code.")
-@click.option("--at", help="When it was seen, ISO 8601; now by default.")
+@click.option("--at", help="When it was seen, such as 2026-11-30T18:00+01:00; now by default.")
 @click.option("--tz", help="The zone the program ran in; the system's by default.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Your patterns and numbers.")
 @click.option("--json", "as_json", is_flag=True, help="outcome, reset, wait_s, because and more, as JSON.")
@@ -96,10 +96,12 @@ def zone_of(name: str) -> tzinfo:
 
 
 def instant_of(text: str, zone: tzinfo) -> datetime:
+    from dateutil.parser import ParserError, parse
+
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(f"--at {text}: not ISO 8601. Write it like 2026-11-30T18:00+01:00.") from error
+        at = parse(text)  # ISO 8601, and what people write: "30 Nov 2026 18:00"
+    except (ParserError, OverflowError) as error:
+        raise click.UsageError(f"--at {text}: no time. Write it like 2026-11-30T18:00+01:00.") from error
     return at if at.tzinfo else at.replace(tzinfo=zone)
 
 

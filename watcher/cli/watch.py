@@ -70,9 +70,7 @@ def watch(
         state,
     ):
         shift.systemd.ready()
-        code = shift.work(state)
-        shift.systemd.stopping()
-        return code
+        return shift.work(state)
 
 
 def has_terminal() -> bool:

@@ -141,7 +141,7 @@ def _weekday(spoken: Spoken, zone: Zone, *, now: datetime) -> Resolved:
         for moment in _moments(day, spoken, zone)
     ]
     last, following = _around(found, now)
-    if last is not None and spoken.hour is not None and now - last < timedelta(hours=12):
+    if last is not None and spoken.hour is not None and now - last < JUST_PAST:
         return Resolved(at=last, other=following, zone=zone.name, note=zone.note or "already past")
     # A day without a clock, seen on that very day, was printed for the next one: its start is over.
     today = last if last is not None and now - last < timedelta(days=1) else None

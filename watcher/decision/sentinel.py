@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-MARKUP = " \t\r\u00a0*_`~\"'“”‘’#>-.!:"
+CONTROL = "".join(map(chr, (*range(32), 127)))
+MARKUP = CONTROL + " \t\r\u00a0*_`~\"'“”‘’#>-.!:"
 
 
 def says(text: str, sentinel: str) -> bool:

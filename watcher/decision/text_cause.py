@@ -54,7 +54,7 @@ def cause(answer: Answer, agent: str, patterns: Sequence[Pattern]) -> tuple[Matc
     """The kind of error, if it is a known one, and the text from which a time may be read."""
     response = answer.response
     if response.verdict is Verdict.SUCCESS:
-        return _old_banner(response, agent), response.text
+        return _unflagged(response, agent), response.text
     if response.verdict is Verdict.FAILURE:
         return _failure(response, agent, patterns), response.text
     return _no_verdict(answer, agent, patterns)
@@ -65,13 +65,21 @@ def is_reason(name: str, kind: Kind) -> bool:
     return _REASONS.get(name) is kind
 
 
-def _old_banner(response: Response, agent: str) -> Match | None:
-    """The limit of old programs: no error flag, the banner is the whole text, the model said nothing."""
-    spoke = response.usage.output > 0 if response.usage else "limit reached|" not in response.text
-    if spoke or len(response.text) > _BANNER_CHARS:
+def _unflagged(response: Response, agent: str) -> Match | None:
+    """Old programs print a limit or a full context without the error flag: it is the whole text.
+
+    The model said nothing then. A text that only speaks of a limit or a context window is prose.
+    """
+    text = response.text.strip()
+    if len(text) > _BANNER_CHARS or (response.usage is not None and response.usage.output > 0):
         return None
-    match = read_message(response.text, channel="result", agent=agent)
-    return match if match and match.kind is Kind.LIMIT else None
+    match = read_message(text, channel="result", agent=agent)
+    if match is None:
+        return None
+    if match.kind is Kind.LIMIT:
+        return match if response.usage is not None or "limit reached|" in text else None
+    full = match.kind is Kind.CONTEXT and plain(text).lower().startswith(plain(match.words).lower())
+    return match if full else None
 
 
 def _failure(response: Response, agent: str, patterns: Sequence[Pattern]) -> Match | None:

@@ -38,6 +38,7 @@ class Look:
 
     revision: Revision
     checked_out: str  # the branch HEAD is on; "" when detached
+    author: str = ""  # of the configured branch's tip: somebody else's commit is progress too, and named
     tips: Mapping[str, str] = field(default_factory=dict)
 
     def elsewhere(self, branch: str, known: Mapping[str, str]) -> tuple[str, ...]:
@@ -58,18 +59,20 @@ class Repository:
     def look(self, branch: str) -> Look:
         """One process for everything a poke's end needs. An unborn branch is a known state: ("", "")."""
         out = self._git(
-            "for-each-ref", "--format=%(HEAD)%00%(refname:lstrip=2)%00%(objectname)%00%(tree)", "refs/heads"
+            "for-each-ref",
+            "--format=%(HEAD)%00%(refname:lstrip=2)%00%(objectname)%00%(tree)%00%(authorname)",
+            "refs/heads",
         )
         tips: dict[str, str] = {}
-        revision, checked_out = Revision(tip="", tree=""), ""
+        revision, checked_out, author = Revision(tip="", tree=""), "", ""
         for line in out.splitlines():
-            head, name, tip, tree = line.split("\0")
+            head, name, tip, tree, who = line.split("\0")
             tips[name] = tip
             if head == "*":
                 checked_out = name
             if name == branch:
-                revision = Revision(tip=tip, tree=tree)
-        return Look(revision=revision, checked_out=checked_out, tips=tips)
+                revision, author = Revision(tip=tip, tree=tree), who
+        return Look(revision=revision, checked_out=checked_out, author=author, tips=tips)
 
     def head_branch(self) -> str:
         """The branch HEAD names, also while it is unborn; "" when HEAD is detached."""

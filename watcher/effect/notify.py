@@ -29,6 +29,11 @@ class Notifier:
     retries: int
     log: Log
 
+    @property
+    def longest_s(self) -> float:
+        """How long `alert` may take."""
+        return self.timeout_s * (self.retries + 1) if self.command else 0.0
+
     def alert(self, subject: str, text: str, state: WatchState) -> None:
         self.log.warning(f"alert: {subject}", why=text)
         if not self.command:

@@ -41,6 +41,11 @@ class Publisher:
     env: Mapping[str, str]
     timeout_s: float
 
+    @property
+    def longest_s(self) -> float:
+        """How long `publish` may take: ask, send, ask again."""
+        return 3 * self.timeout_s
+
     def publish(self, tip: str) -> Publication:
         """Never raises: a failed publication is retried later and never ends a run."""
         if not self.remote:

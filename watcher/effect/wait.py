@@ -44,11 +44,15 @@ def wait_until(
     bell: Bell,
     over: Callable[[], bool],
     beat: Callable[[], None] = lambda: None,
+    beat_s: float = SLICE_S,
 ) -> None:
-    """Return once the wall clock has reached `until` or `over()` is true. `beat` runs once a slice."""
+    """Return once the wall clock has reached `until` or `over()` is true. `beat` runs once a slice.
+
+    `beat_s`: the longest slice that whoever listens to `beat` puts up with.
+    """
     while not over():
         left = (until - clock.now()).total_seconds()
         if left <= 0:
             return
         beat()
-        clock.sleep(min(left, SLICE_S), bell)
+        clock.sleep(min(left, beat_s, SLICE_S), bell)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from watcher.decision.state import WatchState
+from watcher.look.agent import burden
 from watcher.look.status import Status
 from watcher.look.words import ago, ahead, dollars, instant, line, moment, span, stamp
 
@@ -57,6 +58,8 @@ def _waiting(state: WatchState, now: datetime, *, running: bool) -> str:
 def text(seen: Status, now: datetime) -> str:
     """A few lines on one project."""
     rows = [("running", _running(seen)), ("now", doing(seen, now))]
+    if seen.live and seen.live.ours and seen.live.holder.pid and seen.state and seen.state.in_flight:
+        rows += [("agent", size)] if (size := burden(seen.live.holder.pid)) else []
     if seen.state:
         rows += _progress(seen.state)
     if seen.last:

@@ -28,7 +28,6 @@ from watcher.process.values import (
 from watcher.process.waiting import Waiting, time_left
 
 _LADDER = Ladder()
-TICK_S = 10.0  # the shortest watchdog that makes sense is three of these
 
 
 def supervise(
@@ -51,7 +50,7 @@ def supervise(
     carries the marker in its environment. What did neither, or belongs to a user whose processes we
     may not signal, is not ended; the latter are `survivors`.
 
-    `tick` is called at least once every `TICK_S` while the program works: a sign of life for a watchdog.
+    `tick` is called at least once a second, also while the program is being ended.
 
     Raises OSError where stdin cannot be read or an output file not be created, and whatever the
     callbacks raise, after everything has been killed. A program that cannot be started is a result.
@@ -76,9 +75,9 @@ def supervise(
         except ProcessError as why:
             return Finished(end=End.NOT_STARTED, error=str(why), wall_s=time.monotonic() - began)
         with never_alone(child):
-            waiting = stack.enter_context(Waiting(child, interrupts))
+            waiting = stack.enter_context(Waiting(child, interrupts, tick))
             run = _Run(command, child, waiting, before, ladder, stdout)
-        finished = run.to_the_end(complete, on_start, tick)
+        finished = run.to_the_end(complete, on_start)
         return replace(finished, wall_s=time.monotonic() - began)
 
 
@@ -142,13 +141,12 @@ class _Run:
         self,
         complete: Callable[[Path], bool] | None,
         on_start: Callable[[Started], None] | None,
-        tick: Callable[[], None] | None,
     ) -> Finished:
         sweep = Sweep(self._family, pause=self._waiting.pause, hurried=lambda: self._waiting.stops > 1)
         try:
             if on_start:
                 on_start(Started(pid=self._root.pid, started_at_ticks=self._root.ticks, boot_id=boot_id()))
-            end = self._wait(complete, tick)
+            end = self._wait(complete)
             size = self._clear(end, sweep)
         except BaseException:  # a callback failed, or a bug of ours: no agent without a supervisor
             Sweep(self._family).clear(term_s=0, kill_s=self._ladder.kill_s)
@@ -164,16 +162,13 @@ class _Run:
             survivors=sweep.survivors,
         )
 
-    def _wait(self, complete: Callable[[Path], bool] | None, tick: Callable[[], None] | None) -> End:
+    def _wait(self, complete: Callable[[Path], bool] | None) -> End:
         """Until the program ended or is to be ended."""
         timeout_s = self._command.timeout_s
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         settling = _Settling(complete, self._command.stdout, self._stdout, self._ladder) if complete else None
         while True:
             wake_at = min(deadline, settling.wake_at) if settling else deadline
-            if tick:
-                tick()
-                wake_at = min(wake_at, time.monotonic() + TICK_S)
             if self._waiting.pause(time_left(wake_at)):
                 return End.EXITED
             if self._waiting.stops:

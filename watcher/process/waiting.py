@@ -7,19 +7,27 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from watcher.process.values import Interrupts
 
 LONGEST_S = 60.0  # ended orphans are reaped that often, so that they do not fill the process table
+TICK_S = 1.0  # between two signs of life, for whoever wants some
 BLIND_S = 0.05  # between two looks where the kernel has no pidfd (before 5.3, or a strict sandbox)
 
 
 class Waiting:
     """What wakes us while a child runs. `stops` counts the requests to end it now."""
 
-    def __init__(self, child: subprocess.Popen[bytes], interrupts: Interrupts | None = None) -> None:
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        interrupts: Interrupts | None = None,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
         self.stops = 0
+        self._tick = tick
         self._child = child
         self._interrupts = interrupts
         self._requests = interrupts.fileno() if interrupts else -1
@@ -42,6 +50,9 @@ class Waiting:
 
     def pause(self, seconds: float) -> bool:
         """Sleep at most so long; True once the child has ended and its exit code is known."""
+        if self._tick:
+            self._tick()
+            seconds = min(seconds, TICK_S)
         if self._pidfd is None and self._child.returncode is None:
             seconds = min(seconds, BLIND_S)
         for descriptor, event in self._poll.poll(math.ceil(min(seconds, LONGEST_S) * 1000)):
