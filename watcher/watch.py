@@ -105,6 +105,8 @@ class Watch:
             )
             if wait.pause is not Pause.BETWEEN:
                 state = self.publish(state)
+        if self.inbox.stop is not Stop.NO:
+            return state  # the wait stands, for the next start
         held = None if self.inbox.woken else self.account.hold(self.clock.now())
         self.inbox.woken = False
         wait = Wait(until=held.until, pause=Pause.ACCOUNT, why=held.why) if held else None
@@ -138,7 +140,7 @@ class Watch:
         self.journal.save(state)
         self.systemd.status(working(number, self.clock.now()))
         poked = self.agent.poke(
-            self._ask(session),
+            self._ask(state),
             papers,
             marker=marker,
             interrupts=self.inbox,
@@ -226,12 +228,15 @@ class Watch:
         self.systemd.allow(self.notifier.longest_s)
         self.notifier.alert(subject, text, state)
 
-    def _ask(self, session: Session | None) -> Ask:
-        """This poke's question; without the instruction file where the agent has removed it."""
-        ask = self.ask
+    def _ask(self, state: WatchState) -> Ask:
+        """This poke's question: the session, what is left to spend, the instruction file if it is there."""
+        ask, session = self.ask, state.session
         if ask.instruction_file is not None and not ask.instruction_file.is_file():
             self.log.warning("the instruction file is gone", path=str(ask.instruction_file))
             ask = dataclasses.replace(ask, instruction_file=None)
+        if self.policy.cap_usd is not None and self.agent.profile.native_budget:
+            left = self.policy.cap_usd - state.spent_usd
+            ask = dataclasses.replace(ask, budget_usd=min(left, ask.budget_usd or left))
         if session is None:
             return ask
         return dataclasses.replace(ask, session_id=session.id, resume=session.begun)

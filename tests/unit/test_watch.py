@@ -172,3 +172,25 @@ def _die_before_the_decision(stage: Stage) -> None:
 def test_nothing_of_the_harness_lies_in_the_project(stage: Stage) -> None:
     stage.watch(commit("a.txt"), DONE)
     assert {path.name for path in Path(stage.project).iterdir()} == {".git", "README.md", "a.txt"}
+
+
+def test_a_poke_may_spend_only_what_the_cap_leaves(stage: Stage) -> None:
+    played = stage.watch(commit("a.txt", cost=0.75), commit("b.txt", cost=0.5), DONE, watch={"cap_usd": 1.0})
+    budgets = [float(call["argv"][call["argv"].index("--max-budget-usd") + 1]) for call in stage.calls()]
+    assert budgets == pytest.approx([1.0, 0.25])
+    assert (played.exit_code, len(played.history)) == (3, 2)
+
+
+def test_a_stop_in_a_wait_leaves_the_wait_and_the_account_alone(stage: Stage) -> None:
+    class Stopping(Inbox):
+        def read(self) -> None:
+            if stage.clock.slept and stage.clock.slept[-1] == 20:
+                self.post(signal.SIGTERM)
+            super().read()
+
+    limit = {"say": "You've hit your limit", "is_error": True, "exit": 1}
+    first = stage.watch(limit, DONE, inbox=Stopping())
+    kept = json.loads(json.loads((first.run / "checkpoint.json").read_text())["body"])
+    assert kept["state"]["wait"]["pause"] == "usage limit"
+    gates = list((stage.state / "accounts").glob("*.json"))
+    assert json.loads(gates[0].read_text())["probe_at"] is None
