@@ -245,7 +245,8 @@ class Watch:
         """What this poke learned of the quota is for every project of the account."""
         wait = decision.state.wait
         if wait is not None and wait.pause in (Pause.LIMIT, Pause.OVERAGE):
-            self.account.limited(wait.until, decision.reset.text if decision.reset else decision.because)
+            words = decision.reset.text if decision.reset else ""
+            self.account.limited(wait.until, words or decision.because)
         elif decision.outcome not in UNTOLD:
             self.account.answered()
 
