@@ -204,7 +204,7 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(root=tmp_path).build()
 
 
-# What may be skipped in CI, which is root there: it would need a user without rights, and is run as one elsewhere.
+# CI is root: what needs a user without rights is skipped there, and run elsewhere.
 FINE_TO_SKIP = ("root reads everything",)
 
 
