@@ -130,7 +130,7 @@ STALE = (
     Row("weekly limit · resets Jan 2, 9am", "2027-01-02T09:00", now="2026-12-30T12:00"),
     Row("weekly limit · resets Dec 30, 9am", "2026-12-30T09:00", now="2027-01-02T12:00"),
     Row("weekly limit · resets Feb 29, 5pm", "2028-02-29T17:00", now="2028-02-26T10:00"),
-    Row("weekly limit · resets Tue 9am", "2026-05-05T09:00"),
+    Row("weekly limit · resets Tue 9am", "2026-05-12T09:00"),
     Row("weekly limit · resets Tue 9pm", "2026-05-05T21:00"),
     Row("weekly limit · resets Tuesday", "2026-05-12T00:00"),
     Row("limit reached|1749924000", "2025-06-14T18:00"),
