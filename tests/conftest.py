@@ -29,6 +29,9 @@ class FakeClock(Clock):
         self.time = now
         self.slept: list[float] = []
 
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
     def now(self) -> datetime:
         return self.time
 

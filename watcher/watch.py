@@ -9,6 +9,7 @@ is what git says, done is what the task list does not contradict, published is w
 from __future__ import annotations
 
 import dataclasses
+import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,6 +103,7 @@ class Watch:
                 over=self._listen,
                 beat=self.systemd.beat,
                 beat_s=self.systemd.beat_s,
+                longest_s=self._longest(wait),
             )
             if wait.pause is not Pause.BETWEEN:
                 state = self.publish(state)
@@ -214,6 +216,12 @@ class Watch:
 
     # --- small parts ----------------------------------------------------------------------------
 
+    def _longest(self, wait: Wait) -> float:
+        """Only resets are instants of the wall clock; a back-off is a length."""
+        if wait.pause in (Pause.LIMIT, Pause.OVERAGE, Pause.ACCOUNT):
+            return math.inf
+        return (wait.until - self.clock.now()).total_seconds()
+
     def _listen(self) -> bool:
         """Take in what was asked meanwhile; True when it ends a wait."""
         self.inbox.read()
@@ -245,8 +253,10 @@ class Watch:
         """What this poke learned of the quota is for every project of the account."""
         wait = decision.state.wait
         if wait is not None and wait.pause in (Pause.LIMIT, Pause.OVERAGE):
-            words = decision.reset.text if decision.reset else ""
-            self.account.limited(wait.until, words or decision.because)
+            reset = decision.reset
+            over = reset is not None and reset.at <= self.clock.now()
+            words = reset.text if reset else ""
+            self.account.limited(wait.until, words or decision.because, over=over)
         elif decision.outcome not in UNTOLD:
             self.account.answered()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,19 @@ def test_a_stop_in_a_wait_leaves_the_wait_and_the_account_alone(stage: Stage) ->
     assert kept["state"]["wait"]["pause"] == "usage limit"
     gates = list((stage.state / "accounts").glob("*.json"))
     assert json.loads(gates[0].read_text())["probe_at"] is None
+
+
+def test_a_back_off_is_a_length_whatever_happens_to_the_clock(stage: Stage) -> None:
+    class Jumping(type(stage.clock)):  # type: ignore[misc]
+        """Set back by an hour in the first long slice."""
+
+        def sleep(self, seconds: float, bell: object) -> None:
+            super().sleep(seconds, bell)
+            if seconds == 20 and self.slept.count(20) == 1:
+                self.time -= timedelta(hours=1)
+
+    stage.clock = Jumping(stage.clock.time)
+    overloaded = {"say": "API Error: 529 Overloaded.", "is_error": True, "exit": 1}
+    played = stage.watch(overloaded, DONE)
+    assert played.exit_code == 0
+    assert sum(stage.clock.slept) == pytest.approx(30, abs=3)

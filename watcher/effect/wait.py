@@ -6,6 +6,7 @@ right after a suspend, a clock jump or a restart. A signal ends a slice early.
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from collections.abc import Callable
@@ -45,13 +46,16 @@ def wait_until(
     over: Callable[[], bool],
     beat: Callable[[], None] = lambda: None,
     beat_s: float = SLICE_S,
+    longest_s: float = math.inf,
 ) -> None:
     """Return once the wall clock has reached `until` or `over()` is true. `beat` runs once a slice.
 
-    `beat_s`: the longest slice that whoever listens to `beat` puts up with.
+    `beat_s`: the longest slice that whoever listens to `beat` puts up with. `longest_s`: a length is over
+    then, however the wall clock was set meanwhile; a reset is an instant and has none.
     """
+    began = clock.monotonic()
     while not over():
-        left = (until - clock.now()).total_seconds()
+        left = min((until - clock.now()).total_seconds(), longest_s - (clock.monotonic() - began))
         if left <= 0:
             return
         beat()
