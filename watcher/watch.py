@@ -9,7 +9,6 @@ is what git says, done is what the task list does not contradict, published is w
 from __future__ import annotations
 
 import dataclasses
-import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -217,9 +216,10 @@ class Watch:
     # --- small parts ----------------------------------------------------------------------------
 
     def _longest(self, wait: Wait) -> float:
-        """Only resets are instants of the wall clock; a back-off is a length."""
-        if wait.pause in (Pause.LIMIT, Pause.OVERAGE, Pause.ACCOUNT):
-            return math.inf
+        """Never longer than it looks now, however the clock is set meanwhile.
+
+        A back-off is a length. A reset is an instant, and the account's gate holds to it afterwards.
+        """
         return (wait.until - self.clock.now()).total_seconds()
 
     def _listen(self) -> bool:

@@ -32,7 +32,7 @@ def policy(**changes: Any) -> Policy:
         "fixed_wait": timedelta(hours=1),
         "far_reset": timedelta(days=8),
         "far_probe": timedelta(hours=4),
-        "stale_wait": timedelta(seconds=60),
+        "stale_wait": timedelta(seconds=45),
         "error_first": timedelta(seconds=10),
         "error_max": timedelta(minutes=15),
         "error_limit": 10,
@@ -140,7 +140,7 @@ def test_a_rejected_event_gives_the_reset_as_an_instant() -> None:
 def test_the_same_words_after_their_time_are_stale() -> None:
     first = after(seen(failure(LIMIT)))
     again = decide(policy(), first.state, seen(failure(LIMIT)), NOW + timedelta(hours=2, seconds=125))
-    assert wait_s(again, NOW + timedelta(hours=2, seconds=125)) == 60
+    assert wait_s(again, NOW + timedelta(hours=2, seconds=125)) == 45
 
 
 def test_a_reset_weeks_away_is_for_a_person_and_probed() -> None:

@@ -61,6 +61,13 @@ class Agent(Section, frozen=True, kw_only=True):
     user: Annotated[
         str, Row("unprivileged user the agent runs as; empty: the harness's own", "H 7.1", rules.user)
     ] = ""
+    sandbox: Annotated[
+        Literal["none", "bwrap"],
+        Row("what the agent is locked into beside its user; bwrap is bubblewrap", "H 7.1, 15.3"),
+    ] = "none"
+    sandbox_network: Annotated[
+        Literal["host", "none"], Row("the network inside the sandbox", "ours: the model is elsewhere")
+    ] = "host"
     account: Annotated[
         str, Row("name of the quota shared with other projects; empty: profile and user", "ours", rules.name)
     ] = ""
@@ -175,7 +182,7 @@ class Limits(Section, frozen=True, kw_only=True):
     ] = 14_400
     stale_wait_s: Annotated[
         float, Row("seconds waited when a reset that is over is announced again", "ours", above_zero(YEAR_S))
-    ] = 60
+    ] = 45
     patterns: Annotated[
         tuple[Pattern, ...], Row("own messages: a list of {kind, regex}", "H 10: formats change")
     ] = ()
@@ -224,6 +231,37 @@ class Publish(Section, frozen=True, kw_only=True):
     branch: Annotated[
         str, Row("branch published", "H 7.2", rules.branch, shown="the one checked out at start")
     ] = ""
+    to: Annotated[
+        str,
+        Row(
+            "branch of the remote published to, as review/main",
+            "H 7.5",
+            rules.branch,
+            shown="the same branch",
+        ),
+    ] = ""
+    ssh_key: Annotated[
+        str,
+        Row("private key for an ssh remote", "H 7.2", rules.absolute, shown="the harness's user's own"),
+    ] = ""
+    token_file: Annotated[
+        str,
+        Row("file with the token, or USER:TOKEN, for an https remote", "H 7.2", rules.absolute, shown="none"),
+    ] = ""
+    protected_paths: Annotated[
+        tuple[str, ...],
+        Row("globs of paths no published commit may change, as .github/**", "H 7.2", rules.texts),
+    ] = ()
+    max_file_mb: Annotated[
+        int, Row("megabytes a published file may have", "ours: half of what forges take", count(1))
+    ] = 50
+    max_total_mb: Annotated[
+        int, Row("megabytes taken from the project at once", "ours: the disk is not the agent's", count(1))
+    ] = 1024
+    allow_secrets: Annotated[
+        tuple[str, ...],
+        Row("what looks like a secret and is none: fingerprints, or globs of paths", "ours", rules.texts),
+    ] = ()
     command: Annotated[
         tuple[str, ...],
         Row("own publication tool", "H 12.1", rules.own_command, argv=True, shown="harness publish"),

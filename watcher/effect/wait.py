@@ -50,8 +50,8 @@ def wait_until(
 ) -> None:
     """Return once the wall clock has reached `until` or `over()` is true. `beat` runs once a slice.
 
-    `beat_s`: the longest slice that whoever listens to `beat` puts up with. `longest_s`: a length is over
-    then, however the wall clock was set meanwhile; a reset is an instant and has none.
+    `beat_s`: the longest slice that whoever listens to `beat` puts up with. `longest_s`: over then
+    at the latest, however the wall clock was set meanwhile.
     """
     began = clock.monotonic()
     while not over():
