@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import watcher.scripted_agent
 from tests.conformance.reference_console import PATIENCE_S, PAUSE, Console, console
 from tests.conformance.reference_d import AS_ROOT, PUSH, tool
 from tests.conformance.reference_drive import Scene, Seen
@@ -113,13 +114,17 @@ def give(place: Path, user: int) -> None:
         os.chown(path, user, user, follow_symlinks=False)
 
 
+PROGRAM = Path(watcher.scripted_agent.__file__)
+
+
 def reached_by_nobody() -> str:
     """An interpreter for the scripted agent; ours may lie where that user cannot look."""
     for python in (os.path.realpath(sys.executable), "/usr/bin/python3", "/usr/local/bin/python3"):
         with contextlib.suppress(OSError):
-            subprocess.run([python, "-IS", "-c", ""], user=NOBODY, group=NOBODY, extra_groups=[], check=True)
-            return python
-    pytest.skip("no interpreter that another user can run")
+            reads = [python, "-IS", "-c", "import sys; open(sys.argv[1]).close()", str(PROGRAM)]
+            if subprocess.run(reads, user=NOBODY, group=NOBODY, extra_groups=[], check=False).returncode == 0:
+                return python
+    pytest.skip("no interpreter and scripted agent that another user can reach: try a checkout below /srv")
 
 
 def with_a_talking_stdin(row: Row, form: Form, stage: Scene) -> tuple[Facts, Seen]:
