@@ -129,7 +129,7 @@ def open_box() -> Iterator[Box]:
         ("limits.fixed_wait_s", 3600),
         ("limits.far_reset_days", 8),
         ("limits.far_probe_s", 14_400),
-        ("limits.stale_wait_s", 60),
+        ("limits.stale_wait_s", 45),
         ("retries.error_first_s", 10),
         ("retries.error_max_s", 900),
         ("retries.error_limit", 10),

@@ -61,9 +61,10 @@ def by_name(name: str, places: Sequence[Path]) -> Path:
             where="command line",
             usage=True,
         )
+    for place in places:
+        if os.path.lexists(path := place / f"{name}.toml"):
+            return path
     files = _files(places)
-    if name in files:
-        return files[name]
     known = f"the known names are {', '.join(sorted(files))}" if files else "no project is configured yet"
     looked = " and ".join(map(str, places))
     raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,10 @@ def _load(sources: Sources) -> Loaded:
     )
 
 
-def _variables() -> set[str]:
+@functools.cache
+def _variables() -> frozenset[str]:
     """The variables this module looks at; the others are none of its business, and may be secrets."""
-    return {"HOME", "XDG_CONFIG_HOME", *(entry.row.env for entry in table().values())}
+    return frozenset({"HOME", "XDG_CONFIG_HOME", *(entry.row.env for entry in table().values())})
 
 
 def _layered(*layers: dict[str, Given]) -> dict[str, Given]:
@@ -131,5 +133,10 @@ def _built(values: Mapping[str, Any]) -> Config:
         section, _, name = key.rpartition(".")
         parts.setdefault(section, {})[name] = value
     top = parts.pop("")
-    kinds = {field.name: field.type for field in msgspec.structs.fields(Config)}
-    return Config(**top, **{name: kinds[name](**part) for name, part in parts.items()})
+    return Config(**top, **{name: _kinds()[name](**part) for name, part in parts.items()})
+
+
+@functools.cache
+def _kinds() -> Mapping[str, Any]:
+    """The types of the configuration's sections; asking for them is slow, and `status` loads many files."""
+    return {field.name: field.type for field in msgspec.structs.fields(Config)}

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from watcher.decision.outcome import Answer, Ended, Outcome, Reading, Reset
-from watcher.decision.reset import read_reset
 from watcher.decision.text_cause import Pattern, cause, is_reason
 from watcher.decision.text_kinds import Kind, Match
 from watcher.decision.text_message import read_message
 from watcher.response import Verdict
 
-__all__ = ["Kind", "Match", "Pattern", "classify", "read_message", "read_reset"]
+__all__ = ["Kind", "Match", "Pattern", "classify", "read_message"]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _HORIZON = timedelta(days=366)
@@ -165,6 +164,8 @@ def limit(case: Case) -> Reading | None:
 
 def _reset(case: Case) -> Reset | None:
     """Structured times before words; a disagreement is kept, since either can be stale."""
+    from watcher.decision.reset import read_reset  # its 60 expressions cost 15 ms, and most nights need none
+
     response = case.answer.response
     event = response.rate_limit if case.rejected else None
     said = read_reset(case.words, now=case.now, zone=case.zone, agent=case.agent)

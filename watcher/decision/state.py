@@ -10,11 +10,14 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from watcher.decision.endings import Ending
-from watcher.decision.outcome import Answer, Outcome, Reset
+
+if TYPE_CHECKING:  # who only reads a checkpoint, as `harness status` does, needs nothing of an answer
+    from watcher.decision.outcome import Answer, Outcome, Reset
 
 SCHEMA = 1
 

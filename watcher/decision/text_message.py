@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from watcher.decision.reset import names_long_wait
 from watcher.decision.text_families import FAMILIES
 from watcher.decision.text_fields import read_fields
 from watcher.decision.text_kinds import Family, Kind, Match, compiled
@@ -86,7 +85,7 @@ def _applies(family: Family, text: str, agent: str) -> bool:
     """What has to hold for the text as a whole."""
     if family.unless and (agent.startswith(_GOOGLE) or compiled(family.unless).search(text)):
         return False
-    return not family.timed or names_long_wait(text) is not None
+    return not family.timed or _long_wait(text) is not None
 
 
 def _states(family: Family, text: str, found: re.Match[str], *, tale: bool) -> bool:
@@ -115,8 +114,14 @@ def _kind(family: Family, text: str, agent: str) -> Kind:
         return family.kind
     if _PER_MINUTE.search(text):
         return Kind.TRANSIENT
-    long = names_long_wait(text)
+    long = _long_wait(text)
     if long is None:
         # Copilot throttles with a time, and calls its quotas rate limits too.
         long = agent.startswith("copilot") or _PER_DAY.search(text) is not None
     return Kind.LIMIT if long or _PER_DAY_ID.search(text) else Kind.TRANSIENT
+
+
+def _long_wait(text: str) -> bool | None:
+    from watcher.decision.reset import names_long_wait  # slow to import, and only such words need it
+
+    return names_long_wait(text)

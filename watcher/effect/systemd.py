@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -59,6 +58,8 @@ class Systemd:
 
     def status(self, text: str) -> None:
         """Shown by `systemctl status`. Safe for any text: a line end would begin another message."""
+        if not self._address:
+            return
         text = "".join(c if c.isprintable() else "?" for c in text[:LONGEST_STATUS])
         if text != self._status:
             self._status = text
@@ -82,6 +83,8 @@ class Systemd:
     def _send(self, message: str) -> None:
         if not self._address:
             return
+        import socket  # where nobody listens it is not worth its time and memory
+
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
