@@ -30,6 +30,7 @@ class Inbox:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pending: list[int] = []
         self.stop = Stop.NO
+        self._insisted = False  # a stop was asked for that the poke has not heard of yet
         self.exit_code = 0
         self.reload = False
         self.woken = False
@@ -66,25 +67,31 @@ class Inbox:
 
     def _take(self, number: int) -> None:
         if number == signal.SIGTERM:
-            self.ask(Stop.NOW, Exit.TERMINATED)
+            self.ask(Stop.NOW, Exit.TERMINATED, insist=True)
         elif number == signal.SIGINT:
-            self.ask(Stop.DRAIN if self.stop is Stop.NO else Stop.NOW, Exit.INTERRUPT)
+            self.ask(Stop.DRAIN if self.stop is Stop.NO else Stop.NOW, Exit.INTERRUPT, insist=True)
         elif number == signal.SIGHUP and self.terminal:
-            self.ask(Stop.NOW, Exit.HANGUP)
+            self.ask(Stop.NOW, Exit.HANGUP)  # a closing terminal sends it twice
         elif number == signal.SIGHUP:
             self.reload = True
         elif number == signal.SIGUSR1:
             self.woken = not self.requests() or self.woken
 
-    def ask(self, stop: Stop, exit_code: int) -> None:
-        """Ask for a stop; a stronger one replaces a weaker one, never the other way round."""
+    def ask(self, stop: Stop, exit_code: int, *, insist: bool = False) -> None:
+        """Ask for a stop; a stronger one replaces a weaker one, never the other way round.
+
+        Asking once more means the same, unless one insists: then a running poke is ended without grace.
+        """
         if stop.value >= self.stop.value:
+            self._insisted = self._insisted or (stop is Stop.NOW and (insist or self.stop is not Stop.NOW))
             self.stop = stop
             self.exit_code = exit_code
 
     def stop_now(self) -> bool:
+        """Whether a running poke is to be ended: true once for each time that somebody asked."""
         self.read()
-        return self.stop is Stop.NOW
+        insisted, self._insisted = self._insisted, False
+        return insisted
 
     def close(self) -> None:
         signal.set_wakeup_fd(-1)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from watcher.decision.endings import WATCH, Ending
+from watcher.decision.outcome import Outcome
 from watcher.decision.state import Decision, Observation, WatchState
 from watcher.effect.git import Look
 from watcher.log import Log
 from watcher.process import Finished
 
 SNIPPET = 120
+FAILED = frozenset({Outcome.UNREADABLE, Outcome.ERROR, Outcome.NEEDS_HUMAN, Outcome.UNKNOWN})
 
 
 def poke(
@@ -23,7 +25,9 @@ def poke(
 ) -> None:
     """One line a poke: outcome, error flag, the whole session id, a snippet, the decision and why."""
     response = seen.answer.response
-    log.info(
+    failed = decision.outcome in FAILED
+    say = log.warning if failed else log.info
+    say(
         f"poke {state.pokes}: {decision.outcome.value}",
         because=decision.because,
         next=next_step(decision.state),
@@ -32,6 +36,7 @@ def poke(
         exit=seen.answer.exit_code,
         session=response.session_id or (state.session.id if state.session else ""),
         said=response.text[:SNIPPET],
+        stderr=seen.answer.stderr.strip()[-SNIPPET:] if failed else "",
         author=look.author if look and decision.progress else "",
         elsewhere=", ".join(look.elsewhere(state.branch, known)[:10]) if look else "",
     )
@@ -66,4 +71,4 @@ def ending(log: Log, state: WatchState, how: Ending, *, published: bool | None) 
 def next_step(state: WatchState) -> str:
     if state.wait is None:
         return f"end: {state.ending.value}" if state.ending else "poke"
-    return f"{state.wait.pause.value} until {state.wait.until:%H:%M:%S} UTC"
+    return f"{state.wait.pause.value} until {state.wait.until:%Y-%m-%d %H:%M:%S} UTC"

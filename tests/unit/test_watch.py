@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Stage
-from watcher.signals import Inbox
+from watcher.prepare import Refused
+from watcher.signals import Inbox, Stop
 
 TASKS = """\
 | Status | ID    | Title |
@@ -211,3 +212,32 @@ def test_a_back_off_is_a_length_whatever_happens_to_the_clock(stage: Stage) -> N
     played = stage.watch(overloaded, DONE)
     assert played.exit_code == 0
     assert sum(stage.clock.slept) == pytest.approx(30, abs=3)
+
+
+def test_asking_twice_for_the_same_stop_is_no_kill() -> None:
+    inbox = Inbox()
+    inbox.ask(Stop.NOW, 143)
+    assert inbox.stop_now()
+    inbox.ask(Stop.NOW, 143)  # harness stop, once more; or a wake-up for something else
+    assert not inbox.stop_now()
+    inbox.post(signal.SIGTERM)  # somebody insists
+    assert inbox.stop_now()
+
+
+def test_a_list_that_cannot_be_held_against_a_claim_is_said(stage: Stage) -> None:
+    assert stage.watch(DONE).logged("there is no task list at docs/TASKS.md")
+    (stage.project / "docs").mkdir()
+    (stage.project / "docs" / "tasks.md").write_text(TASKS.replace("Status:** open", "Status:** opne"))
+    assert stage.watch(DONE).logged("T-101 has the status 'opne'")
+
+
+def test_a_branch_that_does_not_exist_is_refused(stage: Stage) -> None:
+    with pytest.raises(Refused, match=r"no branch nowhere .* There are: main"):
+        stage.watch(DONE, publish={"branch": "nowhere"})
+
+
+def test_what_a_failing_agent_said_is_in_the_log(stage: Stage) -> None:
+    failing = {"stdout": "", "stderr": "Error: something is badly broken in here\n", "exit": 1}
+    played = stage.watch(failing, DONE)
+    (line,) = played.logged("something is badly broken in here")
+    assert line["level"] == "warning"

@@ -327,7 +327,7 @@ class Config(Section, frozen=True, kw_only=True):
     project: Annotated[
         str, Row("the project directory", "H 12.2, first argument", rules.absolute, shown="PROJECT")
     ] = ""
-    shift: Annotated[Literal["watch", "night"], Row("what `harness batch` runs", "H; A")] = "watch"
+    shift: Annotated[Literal["watch", "night"], Row("which shift works on it", "H; A")] = "watch"
     agent: Agent = msgspec.field(default_factory=Agent)
     watch: Watch = msgspec.field(default_factory=Watch)
     limits: Limits = msgspec.field(default_factory=Limits)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from watcher.tasks.read import eligible, read_tasks
+from watcher.tasks.read import Words, doubts, eligible, read_tasks
 
 SIZE_LIMIT = 10 * 2**20
 
@@ -19,18 +19,27 @@ class TaskList:
 
     project: Path
     paths: Sequence[str]
-    modes: Sequence[str]
+    words: Words
 
     def eligible(self) -> tuple[str, ...]:
         """Ids of the tasks an agent may work on now. No list, or one that cannot be read: none."""
-        text = self._text()
-        return tuple(task.id for task in eligible(read_tasks(text), self.modes))
+        return tuple(task.id for task in eligible(read_tasks(self._text() or "", self.words), self.words))
 
-    def _text(self) -> str:
+    def doubt(self) -> str:
+        """Why a claim of being done could not be held against this list; "" where it can."""
+        text = self._text()
+        if text is None:
+            return f"there is no task list at {' or '.join(self.paths)}"
+        tasks = read_tasks(text, self.words)
+        return (
+            "no task can be read in the task list" if not tasks else "; ".join(doubts(tasks, self.words)[:5])
+        )
+
+    def _text(self) -> str | None:
         for path in self.paths:
             if (text := read_plain_file(self.project / path)) is not None:
                 return text
-        return ""
+        return None
 
 
 def read_plain_file(path: Path) -> str | None:

@@ -7,12 +7,23 @@ ID. A list it cannot make sense of has no tasks, which never contradicts the age
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-OPEN = frozenset({"open", "in progress", "in-progress"})
-DONE = frozenset({"done"})
-_WORDS = OPEN | DONE | {"planned", "dropped", "blocked"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The list's vocabulary, lower case, and the modes an agent may work in without a person."""
+
+    open: frozenset[str] = frozenset({"open", "in progress", "in-progress"})
+    done: frozenset[str] = frozenset({"done"})
+    parked: frozenset[str] = frozenset({"planned", "dropped", "blocked"})
+    modes: frozenset[str] = frozenset({"direct", "loop", "goal"})
+
+    def knows(self, status: str) -> bool:
+        return status in self.open | self.done | self.parked
+
+
 _ID = r"[A-Za-z][A-Za-z0-9]*-\d+"
 _ROW = re.compile(rf"^\s*\|\s*([^|]*?)\s*\|\s*`?({_ID})`?\s*\|\s*([^|]*?)\s*(?:\||$)")
 _ITEM = re.compile(rf"^\s*(?:[-*+]|\d+\.)\s+\**\[?([A-Za-z -]+?)\]?\**\s*[:|]?\s+\**({_ID})\**\b[:.\s]*(.*)$")
@@ -29,14 +40,14 @@ class Task:
     deps: tuple[str, ...] = ()
 
 
-def read_tasks(text: str) -> tuple[Task, ...]:
+def read_tasks(text: str, words: Words = Words()) -> tuple[Task, ...]:
     """Every task the list names, in its order. A detail block's fields win over the table row."""
     tasks: dict[str, Task] = {}
     current = ""
     for line in _outside_fences(text):
         if row := _ROW.match(line) or _ITEM.match(line):
             status, name, title = row.groups()
-            if status.strip().lower() in _WORDS:
+            if words.knows(status.strip().lower()):
                 tasks.setdefault(name, Task(id=name, title=title, status=status.strip().lower()))
         elif heading := _HEADING.match(line):
             current = heading.group(1)
@@ -48,19 +59,33 @@ def read_tasks(text: str) -> tuple[Task, ...]:
     return tuple(task for task in tasks.values() if task.status)
 
 
-def eligible(tasks: tuple[Task, ...], modes: Collection[str]) -> tuple[Task, ...]:
+def eligible(tasks: tuple[Task, ...], words: Words = Words()) -> tuple[Task, ...]:
     """Open tasks an agent may work on now: the mode allows it and every dependency is done.
 
     A list whose tasks carry no mode at all has only the first dimension.
     """
-    done = {task.id for task in tasks if task.status in DONE}
+    done = {task.id for task in tasks if task.status in words.done}
     moded = any(task.mode for task in tasks)
-    allowed = {mode.lower() for mode in modes}
     return tuple(
         task
         for task in tasks
-        if task.status in OPEN and (not moded or task.mode.lower() in allowed) and set(task.deps) <= done
+        if task.status in words.open
+        and (not moded or task.mode.lower() in words.modes)
+        and set(task.deps) <= done
     )
+
+
+def doubts(tasks: tuple[Task, ...], words: Words) -> tuple[str, ...]:
+    """What would make a task disappear unnoticed: unknown status words and dependencies on nothing."""
+    ids = {task.id for task in tasks}
+    unknown = [f"{task.id} has the status {task.status!r}" for task in tasks if not words.knows(task.status)]
+    waiting = [
+        f"{task.id} waits for {dep}, which is not in the list"
+        for task in tasks
+        for dep in task.deps
+        if dep not in ids and task.status in words.open
+    ]
+    return (*unknown, *waiting)
 
 
 def _with_field(task: Task, name: str, value: str) -> Task:
