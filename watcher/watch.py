@@ -69,6 +69,7 @@ class Watch:
     log: Log
     seen_branches: dict[str, str] = field(default_factory=dict)
     reload: Callable[[Watch], None] = lambda _: None
+    answered: Stop = Stop.NO
 
     def work(self, state: WatchState) -> int:
         """Poke until an ending or a stop. Returns the exit code; raises RecordError when disk fails."""
@@ -145,7 +146,7 @@ class Watch:
             papers,
             marker=marker,
             interrupts=self.inbox,
-            tick=self.systemd.beat,
+            tick=self._tick,
             on_start=lambda it: self.journal.note_start(number, it.pid, it.started_at_ticks, it.boot_id),
         )
         tell.leftovers(self.log, poked.finished)
@@ -221,6 +222,18 @@ class Watch:
         A back-off is a length. A reset is an instant, and the account's gate holds to it afterwards.
         """
         return (wait.until - self.clock.now()).total_seconds()
+
+    def _tick(self) -> None:
+        """While the agent works: feed the watchdog, and answer a person who asked for a stop."""
+        self.systemd.beat()
+        if self.inbox.stop is not self.answered:
+            self.answered = self.inbox.stop
+            now = self.answered is Stop.NOW
+            self.log.info(
+                "asked to stop now: the agent is being ended"
+                if now
+                else "asked to stop after this poke; Ctrl-C again stops now"
+            )
 
     def _listen(self) -> bool:
         """Take in what was asked meanwhile; True when it ends a wait."""

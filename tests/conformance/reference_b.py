@@ -266,8 +266,8 @@ ROWS: tuple[Row, ...] = (
         "a 5-hour window cannot end in 14 hours: the text is stale, so it is tried at once, then ever later",
         "You've hit your session limit · resets 3:15am",
         2,
-        60,
-        120,
+        45,
+        90,
     ),
     limit(
         "B-new-time",

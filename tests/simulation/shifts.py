@@ -42,6 +42,7 @@ from watcher.record.home import Home
 from watcher.record.journal import Journal
 from watcher.signals import Inbox
 from watcher.tasks.list import TaskList
+from watcher.tasks.read import Words
 from watcher.watch import Watch
 from watcher.watch import begin as begin_state
 
@@ -253,7 +254,7 @@ def put_together(
         prompt="Work on the next task.",
         repository=repository,
         publisher=None,
-        tasks=TaskList(project=project, paths=("docs/TASKS.md",), modes=config.tasks.autonomous_modes),
+        tasks=TaskList(project=project, paths=("docs/TASKS.md",), words=Words()),
         journal=journal,
         account=account_of(config, home, run.disk, {"USER": "tester"}),
         notifier=Notifier(

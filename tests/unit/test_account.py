@@ -115,6 +115,7 @@ def test_a_later_instant_that_is_known_already_stays(account: Callable[[str], Ac
 def test_a_refused_try_is_not_repeated_at_once_though_its_words_say_now(
     account: Callable[[str], Account], name: str
 ) -> None:
+    account("two").limited(RESET, "resets")
     trying = account("one")
     assert trying.hold(RESET) is None
     trying.limited(RESET + SECOND, "a reset that has passed", over=True)

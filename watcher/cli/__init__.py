@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,12 @@ COMMANDS = {
     "reload": "watcher.cli.verbs:reload",
     "wake": "watcher.cli.verbs:wake",
     "restore": "watcher.cli.restore:command",
+    "review": "watcher.cli.review:command",
+    "signoff": "watcher.cli.signoff:command",
+    "reopen": "watcher.cli.reopen:command",
+    "publish": "watcher.cli.publish:command",
+    "harden-remote": "watcher.cli.harden_remote:command",
+    "verify-state": "watcher.cli.verify:command",
     "explain": "watcher.cli.explain:command",
     "config": "watcher.cli.config:command",
     "demo": "watcher.cli.demo:command",
@@ -42,7 +49,7 @@ class Lazy(click.Group):
         return command
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Lazy)
 @click.version_option(__version__, prog_name="harness", message="%(prog)s %(version)s")
 def harness() -> None:
     """Keep a coding agent working with nobody at the keyboard, and believe nothing it says.
@@ -52,15 +59,39 @@ def harness() -> None:
 
 
 def run(argv: Sequence[str], name: str = "harness") -> int:
-    """Run one command; its exit code. Usage errors are 64, since click's own 2 would read as a stall."""
+    """Run one command; its exit code. Usage errors are 64, since click's own 2 would read as a stall.
+
+    Under the name `watcher` the command is watch, without its name (the reference's calling convention).
+    """
+    watch = harness.get_command(click.Context(harness), "watch") if name == "watcher" else None
     try:
-        result = harness.main(list(argv), prog_name=name, standalone_mode=False)
-    except click.UsageError as error:
-        error.show(sys.stderr)
-        return Exit.USAGE
+        result = (watch or harness).main(
+            list(argv), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
+        )
     except click.ClickException as error:
-        error.show(sys.stderr)
-        return Exit.CONFIG
+        with contextlib.suppress(OSError):  # nobody need be there to read it
+            error.show(sys.stderr)
+        return Exit.USAGE if isinstance(error, click.UsageError) else Exit.CONFIG
     except click.Abort:
         return Exit.INTERRUPT
+    except (OSError, SystemExit) as error:  # SystemExit is what click makes of a closed pipe
+        return output_lost(error)
     return result if isinstance(result, int) else 0
+
+
+def output_lost(error: BaseException) -> int:
+    """The exit code where it is our own output that takes no more; any other error is raised again.
+
+    A reader that closed its end of the pipe has seen what it wanted: that is no failure.
+    """
+    try:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()  # what could not be written is still there, and fails again
+    except BrokenPipeError:
+        return 0
+    except OSError as lost:
+        with contextlib.suppress(OSError):
+            print(f"harness: the output cannot be written: {lost.strerror}", file=sys.stderr)
+        return Exit.CONFIG
+    cause = error.__context__ if isinstance(error, SystemExit) else None
+    raise cause or error

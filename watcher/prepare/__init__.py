@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from watcher.decision.state import WatchState
 from watcher.effect import snapshot
 from watcher.effect.git import Repository
 from watcher.effect.notify import Notifier
-from watcher.effect.publish import Publisher
+from watcher.effect.remote import shown
 from watcher.effect.systemd import Systemd
 from watcher.effect.wait import Clock
 from watcher.environment import agent_env, billing_mode, tool_env
@@ -31,6 +30,7 @@ from watcher.prepare.checks import (
 )
 from watcher.prepare.hearing import hear
 from watcher.prepare.policy import policy
+from watcher.prepare.publishing import publisher_for, wanted_url
 from watcher.prepare.reloading import Reloading
 from watcher.process import Account, become_subreaper
 from watcher.record.account import Account as LimitGate
@@ -42,6 +42,7 @@ from watcher.record.runs import Run
 from watcher.signals import Inbox
 from watcher.standing import standing_command
 from watcher.tasks.list import TaskList
+from watcher.tasks.read import Words
 from watcher.watch import Watch, begin
 
 __all__ = ["Refused", "prepared"]
@@ -104,8 +105,17 @@ def prepared(
             ask=ask,
             prompt=prompt,
             repository=repository,
-            publisher=publisher_of(config, state, repository, environ),
-            tasks=TaskList(project=project, paths=task_paths(loaded), modes=config.tasks.autonomous_modes),
+            publisher=publisher_for(
+                config,
+                url=state.remote,
+                branch=state.branch,
+                repository=repository,
+                home=home,
+                disk=run.disk,
+                environ=environ,
+                now=clock.now,
+            ),
+            tasks=TaskList(project=project, paths=task_paths(loaded), words=words_of(config)),
             journal=journal,
             account=account_of(config, home, run.disk, environ),
             notifier=Notifier(
@@ -129,6 +139,8 @@ def prepared(
         inbox.requests = lambda: hear(inbox, run, log)
         inbox.requests()
         shift.reload = Reloading(loaded, env=env, project=project)
+        if doubt := shift.tasks.doubt():
+            log.warning("a claim of being done cannot be checked against the task list", why=doubt)
         introduce(log, config, state, env, account, repository, resumed=resumed)
         try:
             yield shift, state
@@ -149,10 +161,14 @@ def where_it_stands(
             "HEAD is detached, so it is not clear which branch is worked on and published. "
             "Check out a branch, or set publish.branch."
         )
-    remote = ""
-    if config.publish.enabled:
-        remote = config.publish.remote or repository.remote_url()
-    state = begin(journal.run.name, clock.now(), repository.look(branch), branch=branch, remote=remote)
+    look = repository.look(branch)
+    if branch not in look.tips and branch != repository.head_branch():
+        raise Refused(
+            f"publish.branch: there is no branch {branch} in {repository.path}, so no progress could be seen "
+            f"or published. There are: {', '.join(look.tips) or 'none yet'}."
+        )
+    remote = wanted_url(config, repository)
+    state = begin(journal.run.name, clock.now(), look, branch=branch, remote=remote)
     journal.save(state)
     return state, False
 
@@ -164,19 +180,16 @@ def account_of(config: Config, home: Home, disk: Disk, environ: Mapping[str, str
     return LimitGate(home.account(name), name, str(home.project), disk)
 
 
-def publisher_of(
-    config: Config, state: WatchState, repository: Repository, environ: Mapping[str, str]
-) -> Publisher | None:
-    """The way to the remote, or None where publishing is off."""
-    if not config.publish.enabled or not (state.remote or config.publish.command):
-        return None
-    return Publisher(
-        repository=dataclasses.replace(repository, timeout_s=config.publish.timeout_s),
-        remote=state.remote,
-        branch=state.branch,
-        command=tuple(config.publish.command),
-        env=tool_env(environ),
-        timeout_s=config.publish.timeout_s,
+def words_of(config: Config) -> Words:
+    def lower(*words: str) -> frozenset[str]:
+        return frozenset(word.lower() for word in words)
+
+    tasks = config.tasks
+    return Words(
+        open=lower(*tasks.open_words, *tasks.progress_words),
+        done=lower(*tasks.done_words),
+        parked=lower(*tasks.parked_words),
+        modes=lower(*tasks.autonomous_modes),
     )
 
 
@@ -217,7 +230,7 @@ def introduce(
         project=str(repository.path),
         run=state.run,
         branch=state.branch,
-        remote=state.remote or "none: publishing is off",
+        remote=shown(state.remote) or "none: publishing is off",
         max_turns=config.watch.max_turns,
         stall_limit=config.watch.stall_limit,
         poke_limit=config.watch.poke_limit,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,11 +27,19 @@ class Refused(Exception):
 
 
 def existing_directory(path: str) -> Path:
-    project = Path(path)
-    if not project.is_dir():
-        what = "is not a directory" if project.exists() else "does not exist"
-        raise Refused(f"the project {project} {what}, so there is nothing to work on. Check the path.")
-    return Path(os.path.realpath(project))
+    try:
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+        why = "" if is_directory else "it is not a directory"
+        if is_directory and not os.access(path, os.R_OK | os.X_OK):
+            why = "this user may not look into it"
+    except OSError as error:
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        why = "it does not exist" if missing else (error.strerror or str(error)).lower()
+    if why:
+        raise Refused(
+            f"the project {path} cannot be worked on: {why}. Check the path, and who may enter it (ls -ld)."
+        )
+    return Path(os.path.realpath(path))
 
 
 def agent_account(user: str) -> Account | None:
@@ -93,6 +103,8 @@ def repository_of(project: Path, account: Account | None, environ: Mapping[str, 
         hint = "Run git init there."
         if "dubious" in str(error):
             hint = f"It belongs to another user than {name or 'the agent'}; give it to that user (chown -R)."
+        elif os.path.lexists(project / ".git"):
+            hint = f"Is git installed, and may {name or 'the agent'} enter the project (ls -ld)?"
         raise Refused(
             f"git cannot work in {project}: {error}. Without git no progress can be seen. {hint}"
         ) from error
@@ -131,9 +143,9 @@ def instruction_file(name: str, project: Path) -> Path | None:
     if name == "none":
         return None
     if name:
-        if not (project / name).is_file():
+        if not os.path.isfile(project / name):  # also where the agent has shut a directory on the way
             raise Refused(f"agent.instruction_file: {project / name} is not there. Name a file, or none.")
         return project / name
     return next(
-        (project / known for known in ("CLAUDE.md", "AGENTS.md") if (project / known).is_file()), None
+        (project / known for known in ("CLAUDE.md", "AGENTS.md") if os.path.isfile(project / known)), None
     )

@@ -81,14 +81,15 @@ class Account:
     def limited(self, until: datetime, words: str, *, over: bool = False) -> None:
         """A poke of ours met the limit: nobody tries before `until`. A later instant known already stays.
 
-        `over`: the words name a time that has passed. Then nobody tries within `AGAIN` of the refused try
-        either, since all would try at once.
+        `over`: the words name a time that has passed. Where ours was the try after a reset, nobody tries
+        again within `AGAIN` of it then, since to all of them the words would say "now".
         """
-        if over and self._tried_at is not None:
-            until = max(until, self._tried_at + AGAIN)
         with taking_turns(self._path.parent):
             gate = self._read()
-            if gate.until is not None and gate.until > until and gate.probe_by != self._project:
+            probing = gate.probe_by == self._project
+            if over and probing and self._tried_at is not None:
+                until = max(until, self._tried_at + AGAIN)
+            if gate.until is not None and gate.until > until and not probing:
                 return
             self._write(Gate(until=until, words=words, seen_by=self._project, seen_at=self._tried_at))
 
