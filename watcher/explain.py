@@ -5,6 +5,7 @@ A whole response document speaks for itself; a bare message is put where the cal
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -13,10 +14,11 @@ from watcher.agents.readers import reader, recognise
 from watcher.decision.classify import classify
 from watcher.decision.decide import decide
 from watcher.decision.outcome import Answer, Reading
-from watcher.decision.state import Decision, Observation, Policy, Session, WatchState
+from watcher.decision.state import Decision, Observation, Policy, Revision, Session, WatchState
 from watcher.response import Response, Verdict
 
 SESSION = "00000000-0000-4000-8000-000000000000"  # of the poke that is imagined around the answer
+REVISION = Revision(tip="0" * 40, tree="0" * 40)  # before it and after it: what the agent did is not told
 
 
 class Channel(enum.Enum):
@@ -34,7 +36,8 @@ class Question:
 
     data: bytes
     agent: str = ""  # "": whichever program's reader finds a verdict
-    channel: Channel | None = None  # None: a document where one is found, else a result's text
+    channel: Channel | None = None  # None: a document where one is found, else a result's text, but
+    # beside a stderr, and where it is empty, all there was on stdout
     stderr: str = ""
     error: bool = True  # of a bare message: whether it came with the error flag
     exit_code: int | None = None
@@ -66,9 +69,15 @@ def explain(question: Question, *, now: datetime, zone: tzinfo, policy: Policy) 
     answer = Answer(response=response, exit_code=exit_code, stderr=stderr, resumed=True)
     reading = classify(answer, now=now, zone=zone, agent=agent, patterns=policy.patterns, session_id=SESSION)
     state = WatchState(
-        run="explain", began_at=now, branch="main", pokes=1, session=Session(id=SESSION, begun=True)
+        run="explain",
+        began_at=now,
+        branch="main",
+        pokes=1,
+        session=Session(id=SESSION, begun=True),
+        revision=REVISION,
     )
-    decision = decide(policy, state, Observation(answer=answer, revision=None), now)
+    policy = dataclasses.replace(policy, agent=agent, zone=zone)
+    decision = decide(policy, state, Observation(answer=answer, revision=REVISION), now)
     return Explanation(reading=reading, decision=decision, agent=agent, taken_for=taken_for)
 
 
@@ -89,6 +98,8 @@ def _response(question: Question) -> tuple[str, Response, str]:
             return found, response, f"a document of {found}"
         if response.document:
             return agent, response, "a document without a verdict"
+        if question.stderr or not question.data.strip():
+            return agent, response, "all there was on stdout"
     text = question.data.decode("utf-8", "replace").strip()
     verdict = Verdict.FAILURE if question.error else Verdict.SUCCESS
     bare = Response(verdict=verdict, subtype="success", is_error=question.error, text=text, results=1)

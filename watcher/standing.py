@@ -10,14 +10,16 @@ from pathlib import Path
 
 from watcher.config import Config, ConfigError
 
+LONGEST = 10_000_000  # bytes; Claude Code refuses more on its standard input
+
 
 def standing_command(config: Config) -> str:
     """The text sent on every poke: the configured one, or one built for the task list.
 
-    Raises ConfigError when `watch.standing_command_file` cannot be read.
+    Raises ConfigError when `watch.standing_command_file` cannot be read, or when nothing would be said.
     """
     if config.watch.standing_command:
-        return config.watch.standing_command
+        return _demand_words(config.watch.standing_command, "watch.standing_command")
     if config.watch.standing_command_file:
         return _from_file(Path(config.watch.standing_command_file))
     return "\n\n".join(
@@ -45,9 +47,30 @@ def _either(words: tuple[str, ...] | list[str]) -> str:
 
 def _from_file(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise OSError("it is not a regular file")
+        with path.open("rb") as file:
+            text = file.read(LONGEST + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"watch.standing_command_file: {path} cannot be read ({error}). The agent would have no "
             "instruction. Name a readable UTF-8 file, or remove the key to use the built-in text."
         ) from error
+    return _demand_words(text, f"watch.standing_command_file: {path}")
+
+
+def _demand_words(text: str, where: str) -> str:
+    """The text itself, unless no program would take it."""
+    why = ""
+    if not text.strip():
+        why = "holds nothing but blanks"
+    elif "\0" in text:
+        why = "holds a NUL byte"
+    elif len(text.encode()) > LONGEST:
+        why = f"is longer than {LONGEST} bytes"
+    if why:
+        raise ConfigError(
+            f"{where} {why}, which no agent program takes for an instruction. "
+            "Write one, or remove the key to use the built-in text."
+        )
+    return text

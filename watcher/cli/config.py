@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from watcher.cli.refusals import refusals
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here, say
 
 
 @click.group("config")
@@ -20,7 +21,7 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("project")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 def show(project: str, config_file: Path | None, origin: bool) -> int:
     """Print every key in force for PROJECT, a directory or a NAME.
@@ -28,13 +29,15 @@ def show(project: str, config_file: Path | None, origin: bool) -> int:
     Example: harness config show ~/project --origin
     """
     from watcher.config import load, render_origin
+    from watcher.look.terminal import looking
+    from watcher.look.terminal import say as tell
 
-    with refusals() as refusal:
-        loaded = load(project, environ=os.environ, overrides={}, config_file=config_file, cwd=Path.cwd())
+    with looking() as told:
+        loaded = load(project, environ=os.environ, overrides={}, config_file=config_file, cwd=here())
         for warning in loaded.warnings:
-            click.echo(f"harness: {warning}", err=True)
-        click.echo(render_origin(loaded, origins=origin))
-    return refusal.exit_code
+            say(warning)
+        tell(render_origin(loaded, origins=origin))
+    return told.exit_code
 
 
 @command.command("defaults")
@@ -44,6 +47,8 @@ def defaults() -> int:
     Example: harness config defaults
     """
     from watcher.config import defaults_table
+    from watcher.look.terminal import looking, say
 
-    click.echo(defaults_table())
-    return 0
+    with looking() as told:
+        say(defaults_table().removesuffix("\n"))
+    return told.exit_code

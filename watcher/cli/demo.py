@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watcher.cli.refusals import refusals
+from watcher.cli.refusals import here, refusals
+from watcher.log import printable
 
 if TYPE_CHECKING:
     from watcher.demo import Stage
@@ -25,13 +26,15 @@ def command(folder: Path | None) -> int:
     from watcher.cli.watch import watch
     from watcher.effect.git import GitError
 
-    root = folder.resolve() if folder else demo.new_root()
-    if folder and root.exists() and any(root.iterdir()):
-        raise click.UsageError(f"{root} is not empty; name an empty folder, or leave --in out.")
     try:
+        root = (here() / folder).resolve() if folder else demo.new_root()
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # a configuration others could change is refused
+        if any(root.iterdir()):
+            raise click.UsageError(f"{root} is not empty; name an empty folder, or leave --in out.")
         stage = demo.build(root, os.environ)
-    except (OSError, GitError) as error:
-        raise click.ClickException(f"The demo could not be set up in {root}: {error}") from error
+    except (OSError, ValueError, GitError) as error:  # ValueError: a name that no configuration can hold
+        where = printable(str(folder)) if folder else "a temporary folder"
+        raise click.ClickException(f"The demo could not be set up in {where}: {error}") from error
     click.echo(f"The demo plays in {root}\n\n{demo.STORY}")
     with refusals() as refusal:
         code = watch(str(stage.project), {}, stage.config, readable=True)
@@ -43,7 +46,6 @@ def command(folder: Path | None) -> int:
 
 
 def where_to_look(stage: Stage) -> str:
-
     runs = sorted(stage.state.glob("*/runs/*"))
     run = runs[-1] if runs else stage.state
     return (

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here
+
 
 @click.command("history")
 @click.argument("project")
@@ -15,7 +18,7 @@ import click
 @click.option("--poke", type=click.IntRange(min=1), help="One exchange whole: sent, answered, decided.")
 @click.option("--run", "run_id", help="Another run than the latest, by its id or how the id begins.")
 @click.option("--json", "as_json", is_flag=True, help="The lines as they were recorded.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 def command(
     project: str,
     lines: int,
@@ -39,7 +42,7 @@ def command(
 
     outcomes = _outcomes(outcome)
     with looking() as told:
-        place = find(project, environ=os.environ, cwd=Path.cwd(), config_file=config_file)
+        place = find(project, environ=os.environ, cwd=here(), config_file=config_file)
         run = some_run(place, current_run(runs(place), live(place.home)))
         run = run_named(place, run_id) if run_id else run
         if poke:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here
+
 
 @click.command("logs")
 @click.argument("project")
@@ -20,7 +23,7 @@ import click
 )
 @click.option("--run", "run_id", help="Another run than the latest, by its id or how the id begins.")
 @click.option("--json", "as_json", is_flag=True, help="The lines as they are.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 def command(
     project: str,
     follow: bool,
@@ -42,7 +45,7 @@ def command(
     from watcher.look.terminal import CannotLook, looking
 
     with looking() as told:
-        place = find(project, environ=os.environ, cwd=Path.cwd(), config_file=config_file)
+        place = find(project, environ=os.environ, cwd=here(), config_file=config_file)
         known = runs(place)
         run = some_run(place, current_run(known, live(place.home)))
         run = run_named(place, run_id) if run_id else run

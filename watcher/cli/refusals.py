@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+
+import click
 
 from watcher.decision.endings import Exit
+from watcher.log import printable
 
 
 @dataclass(slots=True)
@@ -42,5 +46,17 @@ def refusals() -> Iterator[Refusal]:
         say(error)
 
 
-def say(error: Exception) -> None:
-    print(f"harness: {error}", file=sys.stderr)
+def say(error: object) -> None:
+    """One sentence on stderr, on one line whatever letters a path holds; nobody need be there to read it."""
+    with suppress(OSError):
+        print(f"harness: {printable(str(error))}", file=sys.stderr, flush=True)
+
+
+def here() -> Path:
+    """The current directory, which relative paths begin at. Raises ClickException where it was removed."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise click.ClickException(
+            "The current directory is gone, so no relative path can be found. Go to one that is there (cd)."
+        ) from error

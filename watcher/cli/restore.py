@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from watcher.cli.refusals import refusals, say
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here, refusals, say
 
 if TYPE_CHECKING:
     from watcher.config import Config
@@ -29,7 +29,7 @@ REFUSED = 1  # a part, or all of it, was not restored
 @click.option("--list", "only_list", is_flag=True, help="Only say what is kept and what would be done.")
 @click.option("--to", type=click.Path(path_type=Path), help="Write them to this empty directory instead.")
 @click.option("--deletions", is_flag=True, help="Also delete again what was deleted then.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 def command(
     project: str,
     words: tuple[str, ...],
@@ -45,7 +45,7 @@ def command(
     brings it back.
 
     \b
-    Exit: 0 all of it is there, 1 a part was refused, 75 a harness is working on the project.
+    Exit: 0 all of it is there, 1 a part was refused, 75 a harness works on it.
     Example: harness restore ~/project notes/todo.txt
     """
     from watcher.config import load
@@ -55,9 +55,9 @@ def command(
     if to and (only_list or deletions):
         raise click.UsageError("--to writes to another directory; --list and --deletions do not go with it.")
     with refusals() as refusal:
-        loaded = load(project, environ=os.environ, overrides={}, config_file=config_file, cwd=Path.cwd())
+        loaded = load(project, environ=os.environ, overrides={}, config_file=config_file, cwd=here())
         for warning in loaded.warnings:
-            print(f"harness: {warning}", file=sys.stderr)
+            say(warning)
         try:
             return restored(loaded.config, words, only_list=only_list, to=to, deletions=deletions)
         except (GitError, SnapshotError) as error:
@@ -102,7 +102,7 @@ def show_plan(repository: Repository, home: Home, name: str, paths: Sequence[str
 def write_elsewhere(home: Home, name: str, paths: Sequence[str], to: Path) -> int:
     from watcher.effect.restore import extract
 
-    steps = extract(home.snapshots / name, Path.cwd() / to, home.disk, paths=paths)
+    steps = extract(home.snapshots / name, here() / to, home.disk, paths=paths)
     click.echo(f"The files of {name} are in {to}:")
     return show(steps)
 

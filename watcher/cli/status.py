@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here
 from watcher.decision.endings import Exit
 
 
 @click.command("status")
 @click.argument("project", required=False)
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (a list without PROJECT).")
 def command(project: str | None, config_file: Path | None, as_json: bool) -> int:
     """Say what the harness does on PROJECT now, how far it came, and what the remote holds.
@@ -35,7 +37,7 @@ def command(project: str | None, config_file: Path | None, as_json: bool) -> int
     with looking() as told:
         now = datetime.now(UTC)
         if project is not None:
-            place = find(project, environ=os.environ, cwd=Path.cwd(), config_file=config_file)
+            place = find(project, environ=os.environ, cwd=here(), config_file=config_file)
             seen = status(place)
             say(_json(document(seen, now)) if as_json else text(seen, now))
             told.exit_code = Exit.CONFIG if seen.problem else 0

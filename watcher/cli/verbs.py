@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here
+
 if TYPE_CHECKING:
     from watcher.record.requests import Verb
 
@@ -17,10 +20,7 @@ F = TypeVar("F", bound=Callable[..., int])
 
 
 def _of_a_project(function: F) -> F:
-    option = click.option(
-        "--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use."
-    )
-    return click.argument("project")(option(function))
+    return click.argument("project")(config_option(function))
 
 
 @click.command("stop")
@@ -96,7 +96,7 @@ def _ask(project: str, config_file: Path | None, verb: Verb, said: str) -> int:
     from watcher.look.terminal import complain, looking, say
 
     with looking() as told:
-        place = find(project, environ=os.environ, cwd=Path.cwd(), config_file=config_file)
+        place = find(project, environ=os.environ, cwd=here(), config_file=config_file)
         demand_known(place)
         if place.trouble:
             complain(f"the configuration has a mistake: {place.trouble}")

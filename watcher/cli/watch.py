@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from watcher.cli.refusals import refusals
+from watcher.cli.options import config_option
+from watcher.cli.refusals import here, refusals, say
 
 
 @click.command("watch")
 @click.argument("project")
 @click.argument("max_turns", required=False, type=click.IntRange(min=1))
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Configuration to use.")
+@config_option
 @click.option("--hours", type=float, help="Stop after so many hours.")
 @click.option("--cap-usd", type=float, help="Stop once so many dollars are spent.")
 @click.option("--poke-limit", type=int, help="Stop after exactly so many pokes; 0 is no limit.")
@@ -33,7 +33,8 @@ def command(
     one poke (12).
 
     \b
-    Exit: 0 done, 1 unusable agent, 2 stall, 3 a ceiling was reached, 4 done but not on the remote.
+    Exit: 0 done, 1 unusable agent, 2 stall, 3 a ceiling was reached,
+    4 done but not on the remote.
     Example: harness watch ~/project 12
     """
     overrides = {
@@ -60,9 +61,9 @@ def watch(
     from watcher.prepare import prepared
     from watcher.signals import Inbox
 
-    loaded = load(project, environ=os.environ, overrides=overrides, config_file=config_file, cwd=Path.cwd())
+    loaded = load(project, environ=os.environ, overrides=overrides, config_file=config_file, cwd=here())
     for warning in loaded.warnings:
-        print(f"harness: {warning}", file=sys.stderr)
+        say(warning)
     inbox = Inbox()
     inbox.listen(terminal=has_terminal())
     with prepared(loaded, clock=Clock(), inbox=inbox, environ=os.environ, readable=readable) as (
