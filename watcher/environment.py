@@ -41,6 +41,8 @@ def agent_env(agent: Agent, account: Account | None, environ: Mapping[str, str])
         passed += SAME_USER
     if agent.keep_api_keys:
         passed += API_KEYS
+    if agent.sandbox != "none":  # where /tmp and /run are others than those they name
+        passed = [name for name in passed if name not in ("TMPDIR", "XDG_RUNTIME_DIR")]
     env = {name: environ[name] for name in passed if name in environ}
     env |= _who(account, environ)
     env["TERM"] = "dumb"

@@ -7,7 +7,9 @@ between us and the program: no shell, no prompt in the argument list.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -68,24 +70,25 @@ class Agent:
         tick: Callable[[], None] | None = None,
     ) -> Poked:
         """Run the program to its end. Raises OSError only when our own output files cannot be made."""
-        command = Command(
-            argv=tuple(self.profile.argv(self.command, ask)),
-            cwd=self.project,
-            env={**self.profile.env(), **self.env},  # what a person configured wins
-            stdin=papers.prompt,
-            stdout=papers.out,
-            stderr=papers.err,
-            account=self.account,
-            timeout_s=self.timeout_s,
-            marker=marker,
-        )
-        finished = supervise(
-            command,
-            interrupts=interrupts,
-            complete=self.profile.is_complete,
-            on_start=on_start,
-            tick=tick,
-        )
+        with handed_over(papers.prompt, self.account) as prompt:
+            command = Command(
+                argv=tuple(self.profile.argv(self.command, ask)),
+                cwd=self.project,
+                env={**self.profile.env(), **self.env},  # what a person configured wins
+                stdin=prompt,
+                stdout=papers.out,
+                stderr=papers.err,
+                account=self.account,
+                timeout_s=self.timeout_s,
+                marker=marker,
+            )
+            finished = supervise(
+                command,
+                interrupts=interrupts,
+                complete=self.profile.is_complete,
+                on_start=on_start,
+                tick=tick,
+            )
         return Poked(answer=self.read(papers, ask, finished), finished=finished)
 
     def read(self, papers: Papers, ask: Ask, finished: Finished) -> Answer:
@@ -101,6 +104,27 @@ class Agent:
             stderr=stderr,
             resumed=ask.resume,
         )
+
+
+@contextmanager
+def handed_over(prompt: Path, account: Account | None) -> Iterator[Path]:
+    """The file that becomes the agent's standard input: in a sandbox a copy, which is removed again.
+
+    A process of our own user can open its standard input once more, for writing, however well the file
+    is hidden by its path; and the record of one prompt may be that of the next one too.
+    """
+    if account is None or not account.walls:
+        yield prompt
+        return
+    copy = prompt.with_name("given")  # one for all pokes: what a crash leaves, the next one removes
+    copy.unlink(missing_ok=True)
+    descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(prompt.read_bytes())
+    try:
+        yield copy
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def read_answer(

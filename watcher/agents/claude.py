@@ -68,10 +68,29 @@ DENIED = (
     "Bash(git http-push *)",
     "Bash(git subtree push *)",
     "Bash(git lfs push *)",
-    "Bash(sh * *git push*)",
-    "Bash(bash * *git push*)",
-    "Bash(dash * *git push*)",
+    "Bash(git-push *)",
+    "Bash(*/git-push *)",  # in git's own directory of programs
+    "Bash(git remote-* *)",  # what a push over the network consists of
+    "Bash(git http-* *)",
+    "Bash(git svn dcommit *)",
+    "Bash(git p4 submit *)",
+    "Bash(git send-email *)",
+    # What makes git, or a word of it, run something else later.
+    "Bash(git --config-env* *)",
+    "Bash(git config *alias*)",
+    "Bash(git config *pushurl*)",
+    "Bash(git submodule foreach *push*)",
+    "Bash(git rebase *git push*)",
+    "Bash(git bisect run *push*)",
+    *(f"Bash({shell} * *git push*)" for shell in ("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox")),
+    *(f"Bash({language}* *git push*)" for language in ("python", "perl", "ruby", "node")),
     "Bash(eval *git push*)",
+    "Bash(find * git push*)",
+    # The forges' own programs.
+    *(f"Bash(gh {verb} *)" for verb in ("pr create", "pr merge", "release", "repo", "api")),
+    *(f"Bash(glab {verb} *)" for verb in ("mr create", "mr merge", "release", "repo", "api")),
+    "Bash(hub push *)",
+    "Bash(hub pull-request *)",
 )
 
 # Flags this module sets itself: a second one in `agent.args` would silently lose or break the poke.

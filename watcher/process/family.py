@@ -25,6 +25,9 @@ from watcher.process.proc import (
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SURE = 3  # scans until an empty one is believed although an orphan of ours is still listed
 _REUSE_S = 5.0  # so soon the numbers cannot have come round to where they were
+_WALL = "bwrap"  # the name of the sandbox's own processes (effect/sandbox.py)
+_WALL_S = 0.25  # how long they may take to follow their program, which takes a millisecond
+_LOOK_S = 0.0005
 _CHASES = 1000  # rounds of about 30 microseconds, faster than a process can fork itself away
 
 
@@ -71,12 +74,36 @@ class Family:
         self._adopts = self._reaps and os.getpid() != 1
         # Everything found so far: it stays family when its parent, our only way to it, is gone.
         self._known: set[Identity] = {root} if root else set()
+        self._walled = root is not None and (seen := look(root.pid)) is not None and seen.name == _WALL
+
+    def program(self) -> Identity | None:
+        """The program itself. A sandbox in front of it passes no signal on: it would die, and take it along.
+
+        bubblewrap is two processes, the outer and the first in its pid namespace, whose eldest child it is.
+        """
+        if self.root is None or not self._walled:
+            return self.root
+        table = processes()
+        found = table.get(self.root.pid)
+        while found is not None and found.name == _WALL:
+            inner = [seen for seen in table.values() if seen.parent == found.identity.pid and seen.alive]
+            if not inner:
+                break  # it is still being set up
+            found = min(inner, key=lambda seen: (seen.identity.ticks, seen.identity.pid))
+        return found.identity if found is not None else self.root
+
+    def is_gone_soon(self) -> bool:
+        """Whether nothing is left, once `root` has been reaped; a sandbox's own end is waited for."""
+        until = time.monotonic() + _WALL_S
+        while not (gone := self.is_gone()) and self._walled and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        return gone
 
     def is_gone(self) -> bool:
         """Whether nothing is left, once `root` has been reaped. Cheap when that is so."""
         self.reap()
         young = self._before is not None and time.monotonic() - self._before.at < _REUSE_S
-        among = pids_since(self.root.pid) if self.root and young else None
+        among = pids_since(self.root.pid) if self._marker and self.root and young else None
         return not self.adopted() and not self._carriers(among)
 
     def living(self) -> dict[Identity, str]:

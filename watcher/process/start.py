@@ -35,6 +35,8 @@ def start(
     if not argv:
         raise ProcessError("no program was named")
     _keep_exit_codes()
+    if account is not None:
+        argv = (*account.walls, *argv)
     try:
         return subprocess.Popen(
             list(argv),

@@ -186,7 +186,7 @@ class _Run:
             size = os.fstat(self._stdout).st_size
             sweep.interrupt(self._ladder.int_s)
         ended = self._waiting.pause(0)
-        if not (ended and self._family.is_gone()):
+        if not (ended and self._family.is_gone_soon()):
             term_s = self._ladder.leftover_s if ended else self._ladder.term_s
             sweep.clear(term_s=term_s, kill_s=self._ladder.kill_s)
         return size

@@ -36,9 +36,9 @@ class Sweep:
         self.rungs: list[str] = []
 
     def interrupt(self, seconds: float) -> None:
-        """INT to the main process alone: it may still print its result and end its own children."""
-        root = self._family.root
-        if root is None or self._hurried() or not self._send(root, signal.SIGINT):
+        """INT to the program alone: it may still print its result and end its own children."""
+        program = self._family.program()
+        if program is None or self._hurried() or not self._send(program, signal.SIGINT):
             return
         until = time.monotonic() + seconds
         for tick in _ticks():

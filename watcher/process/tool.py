@@ -59,7 +59,7 @@ def run_tool(
         talk = _Talk(child, input, max_output)
     try:
         ended = talk.until(deadline)
-        if not ended or family.adopted():
+        if not ended or not family.is_gone_soon():
             Sweep(family).clear(term_s=_TERM_S, kill_s=_KILL_S)
         talk.drain()
         exit_code = _exit_code(child)

@@ -48,6 +48,7 @@ class Account:
     groups: tuple[int, ...]
     home: str
     name: str
+    walls: tuple[str, ...] = ()  # the sandbox it runs in: words that are put in front of every program
 
     @classmethod
     def of(cls, name: str) -> Account:

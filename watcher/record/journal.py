@@ -7,7 +7,6 @@ history; `line_of` finds it, and since deciding is pure, the same decision is re
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from datetime import datetime
@@ -15,11 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from watcher.decision.state import SCHEMA, Decision, Observation, WatchState
-from watcher.record.checkpoint import Checkpoint
+from watcher.record.checkpoint import Checkpoint, CheckpointDamaged, Refusal
 from watcher.record.documents import dump, load
-from watcher.record.files import Survives
-from watcher.record.lines import Line, Lines, tail
+from watcher.record.files import RecordError, Survives
+from watcher.record.lines import Line, Lines, last, tail
 from watcher.record.runs import PokeFiles, Run
+
+
+class CheckpointBehind(CheckpointDamaged):
+    """A checkpoint older than the history, or gone: going on from it would do decided pokes again."""
+
+    def __init__(self, run: Run, decided: int, known: int | None) -> None:
+        super().__init__(run.checkpoint, Refusal.UNREADABLE, "")
+        what = "is gone" if known is None else f"knows {known} pokes"
+        self.args = (
+            f"the checkpoint {run.checkpoint} {what}, and the history beside it knows {decided}. Nothing is "
+            "resumed from it, since pokes that are decided would be done again. Put the checkpoint that "
+            f"belongs to it back, or move {run.path} away to begin a new run.",
+        )
 
 
 class Journal:
@@ -34,9 +46,33 @@ class Journal:
         self.note = self._history.note
 
     def load(self) -> WatchState | None:
-        """The memory to go on from; None for a run that has none yet. Raises CheckpointDamaged."""
-        self._checkpoint.sweep()
-        return self._checkpoint.load()
+        """The memory to go on from; None for a run that has none yet. Raises CheckpointDamaged.
+
+        Refused, too, is a memory that does not fit the history: going on from it would do pokes again.
+        Removes what killed writes left unfinished.
+        """
+        for path in (self.run.checkpoint, self.run.history, self.run.ending_file, self._flight):
+            self.run.disk.sweep(path)
+        state = self._checkpoint.load()
+        self._compare(state)
+        for number in (state.pokes, state.pokes + 1) if state else (1,):
+            self.run.disk.sweep(self.run.poke(number).prompt)
+        return state
+
+    def _compare(self, state: WatchState | None) -> None:
+        """Hold the checkpoint against the end of the history."""
+        decided = self._decided()
+        if decided > (state.pokes if state else 0):
+            raise CheckpointBehind(self.run, decided, state.pokes if state else None)
+        least = state.pokes - bool(state.in_flight) if state else 0
+        if decided < least:
+            lost = f"the history ends at poke {decided}, and {least} were decided: its end is lost"
+            self.note = "; ".join(filter(None, (self.note, lost)))
+
+    def _decided(self) -> int:
+        """The number of the last poke in the history; 0 without one."""
+        newest = last(self.run.history, lambda document: isinstance(document.get("poke"), int))
+        return int(newest.document["poke"]) if newest else 0
 
     def save(self, state: WatchState) -> None:
         self._checkpoint.save(state)
@@ -45,15 +81,22 @@ class Journal:
         return self.run.poke(number)
 
     def prepare(self, number: int, prompt: str) -> PokeFiles:
-        """Write the prompt down before it is sent. A half-made poke of a killed start is overwritten."""
+        """Write the prompt down before it is sent, and make the files its answer goes to.
+
+        A half-made poke of a killed start is overwritten.
+        """
         papers = self.run.poke(number)
         for old in (papers.out, papers.err, papers.prompt):
-            with contextlib.suppress(FileNotFoundError):
-                old.unlink()
+            try:
+                old.unlink(missing_ok=True)
+            except OSError as error:
+                raise RecordError(old, "delete", error.errno) from error
         same = self._prompt == prompt and self.run.disk.again(self.run.poke(number - 1).prompt, papers.prompt)
         if not same:
             self.run.disk.replace(papers.prompt, prompt.encode("utf-8", "replace"))
         self._prompt = prompt
+        for path in (papers.out, papers.err):  # here, where a disk that refuses has its message
+            os.close(self.run.disk.create(path, sync=False))
         return papers
 
     def note_start(self, number: int, pid: int, ticks: int, boot_id: str) -> None:
@@ -63,13 +106,35 @@ class Journal:
 
     def started(self, number: int) -> dict[str, Any] | None:
         """What `note_start` noted of that poke; None where it was not started, or the note is lost."""
+        note = self._noted(number)
+        kinds = (note.get("pid"), note.get("ticks"), note.get("boot_id"))
+        whole = isinstance(kinds[0], int) and isinstance(kinds[1], int) and isinstance(kinds[2], str)
+        return note if whole else None
+
+    def note_cut(self, number: int) -> int:
+        """How many bytes that poke had printed before its orphan was first signalled, to be called before.
+
+        The first answer stands, also where ending the orphan was itself cut short.
+        """
+        note = {"poke": number, **self._noted(number)}
+        if not isinstance(note.get("cut_at"), int):
+            note["cut_at"] = self.out_size(number)
+            self.run.disk.replace(self._flight, dump(note), survives=Survives.KILL)
+        return int(note["cut_at"])
+
+    def out_size(self, number: int) -> int:
+        """Bytes of that poke's output; 0 where there is none."""
+        try:
+            return self.run.poke(number).out.stat().st_size
+        except OSError:
+            return 0
+
+    def _noted(self, number: int) -> dict[str, Any]:
         try:
             note = load(self._flight.read_bytes())
         except (OSError, ValueError):
-            return None
-        kinds = (note.get("pid"), note.get("ticks"), note.get("boot_id"))
-        whole = isinstance(kinds[0], int) and isinstance(kinds[1], int) and isinstance(kinds[2], str)
-        return note if whole and note.get("poke") == number else None
+            return {}
+        return note if note.get("poke") == number else {}
 
     def record(self, state: WatchState, seen: Observation, decision: Decision, now: datetime) -> None:
         """The decision, before anything acts on it: history first, then the checkpoint.
@@ -151,8 +216,11 @@ def digest(path: Path) -> tuple[str, int]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return "", 0
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-            size += len(block)
+    try:
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+                size += len(block)
+    except OSError:
+        return "", 0
     return total.hexdigest(), size
