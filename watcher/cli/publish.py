@@ -31,7 +31,7 @@ def command(project: str, dry_run: bool, put_back: bool, config_file: Path | Non
     forced, deleted or tagged. It may be done while a shift works.
 
     \b
-    Exit: 0 the remote holds the branch (dry: nothing is against it), 4 it does not.
+    Exit: 0 the remote holds it (dry: nothing speaks against it), 4 it does not.
     Example: harness publish ~/project --dry-run
     """
     from watcher.config import load

@@ -14,7 +14,7 @@ from watcher.cli.options import config_option
 from watcher.cli.refusals import here, refusals, say
 
 if TYPE_CHECKING:
-    from watcher.config import Config
+    from watcher.config import Config, Loaded
     from watcher.effect.git import Repository
     from watcher.effect.restore import Step
     from watcher.effect.snapshot_manifest import Manifest
@@ -59,7 +59,7 @@ def command(
         for warning in loaded.warnings:
             say(warning)
         try:
-            return restored(loaded.config, words, only_list=only_list, to=to, deletions=deletions)
+            return restored(loaded, words, only_list=only_list, to=to, deletions=deletions)
         except (GitError, SnapshotError) as error:
             say(error)
             return REFUSED
@@ -67,13 +67,13 @@ def command(
 
 
 def restored(
-    config: Config, words: Sequence[str], *, only_list: bool, to: Path | None, deletions: bool
+    loaded: Loaded, words: Sequence[str], *, only_list: bool, to: Path | None, deletions: bool
 ) -> int:
     from watcher.effect.snapshot_manifest import all_of, read
     from watcher.prepare.checks import existing_directory
 
-    project = existing_directory(config.project)
-    home = home_of(config, project)
+    project = existing_directory(loaded.config.project)
+    home = home_of(loaded.config, project)
     names = names_in(home)
     known = all_of(home.snapshots)
     if only_list:
@@ -85,10 +85,10 @@ def restored(
     name, chosen = choice(names, known, words)
     paths = [within(path, project, read(home.snapshots / name)) for path in chosen]
     if only_list:
-        return show_plan(repository_for(config, project), home, name, paths, deletions=deletions)
+        return show_plan(repository_for(loaded, home), home, name, paths, deletions=deletions)
     if to:
         return write_elsewhere(home, name, paths, to)
-    return write_back(repository_for(config, project), home, name, paths, deletions=deletions)
+    return write_back(repository_for(loaded, home), home, name, paths, deletions=deletions)
 
 
 def show_plan(repository: Repository, home: Home, name: str, paths: Sequence[str], *, deletions: bool) -> int:
@@ -214,7 +214,7 @@ def home_of(config: Config, project: Path) -> Home:
     )
 
 
-def repository_for(config: Config, project: Path) -> Repository:
-    from watcher.prepare.checks import agent_account, repository_of
+def repository_for(loaded: Loaded, home: Home) -> Repository:
+    from watcher.prepare.confined import agents_repository
 
-    return repository_of(project, agent_account(config.agent.user), os.environ)
+    return agents_repository(loaded, home, os.environ)

@@ -26,6 +26,7 @@ class Place:
     home: Home
     name: str = ""  # the configuration's NAME, "" without one
     agent_user: str = ""  # "": the harness's own
+    sandboxed: bool = False  # the agent runs in a sandbox
     trouble: str = ""  # what is wrong with the configuration; looking goes on without it
 
 
@@ -44,6 +45,7 @@ def find(project: str, *, environ: Mapping[str, str], cwd: Path, config_file: Pa
         home=_home(loaded.config.project, state.root, state.work_root, environ),
         name=_name(loaded.path, environ),
         agent_user=loaded.config.agent.user,
+        sandboxed=loaded.config.agent.sandbox != "none",
     )
 
 
@@ -173,6 +175,7 @@ def _in_spite_of(
         home=_home(where, root, work, environ),
         name=_name(located.document.path if located.document else None, environ),
         agent_user=_word(data, "agent", "user"),
+        sandboxed=_word(data, "agent", "sandbox") not in ("", "none"),
         trouble=str(error),
     )
 

@@ -111,7 +111,9 @@ def _warnings(place: Place) -> tuple[str, ...]:
         warnings.append(f"the configuration has a mistake: {place.trouble}")
     if _shares_uid(place.agent_user):
         warnings.append(
-            "the agent runs as the harness's own user and can reach these records: set agent.user "
+            "the agent runs as the harness's own user, kept apart by its sandbox alone"
+            if place.sandboxed
+            else "the agent runs as the harness's own user and can reach these records: set agent.user "
             "to a user of its own"
         )
     if not place.home.project.is_dir():

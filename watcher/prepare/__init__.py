@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from watcher.prepare.checks import (
     known_profile,
     repository_of,
 )
+from watcher.prepare.confined import confined, demand_sandbox, exposures
 from watcher.prepare.hearing import hear
 from watcher.prepare.policy import policy
 from watcher.prepare.publishing import publisher_for, wanted_url
@@ -79,6 +81,9 @@ def prepared(
         moved = home.identity_change()
         if low := home.low_disk(config.state.min_free_mb):
             raise Refused(f"{low}. The run's records would not fit. Free some space, then start again.")
+        agent_as = confined(loaded, account, home, environ)
+        demand_sandbox(agent_as, env, command[0])
+        repository = dataclasses.replace(repository, account=agent_as)
         removed = home.prune(config.state.keep_runs)
         run = home.open_run(clock.now())
         log = open_log(run.path / "watcher.log", readable=readable)
@@ -95,7 +100,7 @@ def prepared(
             command=command,
             project=project,
             env=env,
-            account=account,
+            account=agent_as,
             timeout_s=config.watch.poke_timeout_s,
         )
         demand_callable(agent, ask)
@@ -236,10 +241,7 @@ def introduce(
         poke_limit=config.watch.poke_limit,
     )
     log.info("billing", mode=billing_mode(env))
-    if account is None:
-        log.warning(
-            "the agent runs as the harness's own user: it can reach the harness's records. "
-            "Set agent.user to a user of its own"
-        )
+    for open_to in exposures(account, os.environ.get("PATH", ""), sandboxed=config.agent.sandbox != "none"):
+        log.warning(open_to)
     if state.remote and not config.publish.remote:
         log.warning("publish.remote is not set; origin's URL was taken and pinned for this run")
