@@ -9,6 +9,7 @@ is what git says, done is what the task list does not contradict, published is w
 from __future__ import annotations
 
 import dataclasses
+import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from watcher.effect.wait import Clock, wait_until
 from watcher.log import Log
 from watcher.poke import Agent
 from watcher.record.account import Account
+from watcher.record.error import RecordError
 from watcher.record.journal import Journal
 from watcher.recovery import take_up
 from watcher.signals import Inbox, Stop
@@ -141,14 +143,17 @@ class Watch:
         papers = self.journal.prepare(number, self.prompt)
         self.journal.save(state)
         self.systemd.status(working(number, self.clock.now()))
-        poked = self.agent.poke(
-            self._ask(state),
-            papers,
-            marker=marker,
-            interrupts=self.inbox,
-            tick=self._tick,
-            on_start=lambda it: self.journal.note_start(number, it.pid, it.started_at_ticks, it.boot_id),
-        )
+        try:
+            poked = self.agent.poke(
+                self._ask(state),
+                papers,
+                marker=marker,
+                interrupts=self.inbox,
+                tick=self._tick,
+                on_start=lambda it: self.journal.note_start(number, it.pid, it.started_at_ticks, it.boot_id),
+            )
+        except OSError as error:  # of our own files: a program that cannot be started is a result
+            raise RecordError(error.filename or papers.out, "open", error.errno) from error
         tell.leftovers(self.log, poked.finished)
         return state, poked.answer
 
@@ -252,7 +257,7 @@ class Watch:
     def _ask(self, state: WatchState) -> Ask:
         """This poke's question: the session, what is left to spend, the instruction file if it is there."""
         ask, session = self.ask, state.session
-        if ask.instruction_file is not None and not ask.instruction_file.is_file():
+        if ask.instruction_file is not None and not os.path.isfile(ask.instruction_file):
             self.log.warning("the instruction file is gone", path=str(ask.instruction_file))
             ask = dataclasses.replace(ask, instruction_file=None)
         if self.policy.cap_usd is not None and self.agent.profile.native_budget:

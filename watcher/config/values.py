@@ -19,6 +19,7 @@ At = tuple[str | int, ...]  # a key in parts, with the places in a list
 
 _LENGTH = r"([0-9]+(?:\.[0-9]*)?)([smhd]?)"  # as timeout(1), which the reference used, reads it
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_NO_FIT = (msgspec.ValidationError, UnicodeEncodeError)  # the latter of bytes that are no UTF-8
 _WHOLE = r"[+-]?[0-9]{1,18}"
 _BROKEN = r"[+-]?[0-9]{1,18}\.[0-9]{0,18}"
 
@@ -52,7 +53,7 @@ def checked(entry: Entry, given: Given) -> Any:
     value = _prepared(entry, given)
     try:
         result = msgspec.convert(value, entry.kind)
-    except msgspec.ValidationError:
+    except _NO_FIT:
         at, culprit, kind = _culprit(tuple(entry.key.split(".")), value, entry.kind)
         what = f"{_spelled(at)} is {_described(at, culprit)}; it must be {_expected(entry, at, kind)}"
         raise error(entry.key, given, what, at) from None
@@ -122,7 +123,7 @@ def _culprit(at: At, value: object, kind: Any) -> tuple[At, object, Any]:
     for index, item in items:
         try:
             msgspec.convert(item, inner)
-        except msgspec.ValidationError:
+        except _NO_FIT:
             return (*at, index), item, inner
     return at, value, kind
 

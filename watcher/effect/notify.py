@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from watcher.decision.state import WatchState
 from watcher.log import Log
 from watcher.process import ProcessError, run_tool
+from watcher.record.documents import dump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class Notifier:
         self.log.warning(f"alert: {subject}", why=text)
         if not self.command:
             return
-        document = orjson.dumps(
+        document = dump(
             {
                 "project": self.project,
                 "subject": subject,

@@ -85,7 +85,7 @@ def runs(place: Place) -> list[Run]:
 def demand_known(place: Place) -> None:
     """Raise CannotLook where there is neither a project nor a record of one."""
     home = place.home
-    if not home.project.is_dir() and not os.path.lexists(home.path):
+    if not os.path.isdir(home.project) and not os.path.lexists(home.path):
         raise CannotLook(f"there is no directory {home.project}, and no record of one. Is the path right?")
 
 

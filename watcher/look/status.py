@@ -116,7 +116,7 @@ def _warnings(place: Place) -> tuple[str, ...]:
             else "the agent runs as the harness's own user and can reach these records: set agent.user "
             "to a user of its own"
         )
-    if not place.home.project.is_dir():
+    if not os.path.isdir(place.home.project):
         warnings.append("the project directory is gone")
     return tuple(warnings)
 

@@ -76,6 +76,17 @@ def prepared(
         Path(config.state.work_root) if config.state.work_root else None,
         environ=environ,
     )
+    prompt = standing_command(config)
+    ask = ask_of(config, project, prompt)
+    agent = Agent(
+        profile=agent_profile,
+        command=command,
+        project=project,
+        env=env,
+        account=account,
+        timeout_s=config.watch.poke_timeout_s,
+    )
+    demand_callable(agent, ask)
     become_subreaper()
     with hold(home, project):
         moved = home.identity_change()
@@ -84,6 +95,7 @@ def prepared(
         agent_as = confined(loaded, account, home, environ)
         demand_sandbox(agent_as, env, command[0])
         repository = dataclasses.replace(repository, account=agent_as)
+        agent = dataclasses.replace(agent, account=agent_as)
         removed = home.prune(config.state.keep_runs)
         run = home.open_run(clock.now())
         log = open_log(run.path / "watcher.log", readable=readable)
@@ -93,17 +105,6 @@ def prepared(
             if note:
                 log.warning(note)
         home.remember_identity()
-        prompt = standing_command(config)
-        ask = ask_of(config, project, prompt)
-        agent = Agent(
-            profile=agent_profile,
-            command=command,
-            project=project,
-            env=env,
-            account=agent_as,
-            timeout_s=config.watch.poke_timeout_s,
-        )
-        demand_callable(agent, ask)
         shift = Watch(
             policy=policy(config),
             agent=agent,

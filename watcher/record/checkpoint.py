@@ -40,7 +40,8 @@ class CheckpointDamaged(Exception):
         self.reason = reason
         super().__init__(
             f"the checkpoint {self.path} is refused ({reason.value}): {detail}. Nothing is resumed from it, "
-            "and it is kept for you to look at."
+            f"and it is kept for you to look at. Put the right one back, or move {self.path.parent} away to "
+            "begin a new run."
         )
 
 

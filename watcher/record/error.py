@@ -25,6 +25,7 @@ _MEANINGS = {
     errno.ENOENT: ("it or its directory is gone", "Something removed it while the harness needed it."),
     errno.EEXIST: ("something of that name is there already", f"Move it away, {_AGAIN}"),
     errno.ENOTDIR: ("a part of its path is no directory", f"Move that away, {_AGAIN}"),
+    errno.EISDIR: ("a directory stands in its place", f"Move it away, {_AGAIN}"),
     errno.ELOOP: ("a symbolic link stands in its place", f"Remove the link, {_AGAIN}"),
     errno.EMFILE: ("too many files are open", f"Raise the limit of open files (ulimit -n), {_AGAIN}"),
 }

@@ -204,7 +204,7 @@ def _chosen(
 
 def _missing(place: Path) -> list[Path]:
     """The parents of `place` that do not exist, outermost first."""
-    return [parent for parent in reversed(place.parents) if not parent.exists()]
+    return [parent for parent in reversed(place.parents) if not os.path.exists(parent)]
 
 
 def _refuse_shared(place: Path, forbidden: int, wanted: str) -> None:

@@ -33,7 +33,10 @@ class Held(Exception):
         self.place = place
         self.pid = holder.pid
         self.who = holder.command
-        super().__init__(f"{place} is held by {holder}; two agents never work one tree")
+        super().__init__(
+            f"{place} is held by {holder}; two agents never work one tree. "
+            "Leave it to that one, or end that one first (harness stop)."
+        )
 
 
 @contextlib.contextmanager
