@@ -185,6 +185,7 @@ class Git:
             "GIT_COMMITTER_NAME": "Demo",
             "GIT_COMMITTER_EMAIL": "demo@localhost",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_ALLOW_PROTOCOL": "file",  # its remote is a folder beside it
         }
         return answer(git(*args, cwd=cwd or self.stage.project, env=env), args[0], 30)
 
